@@ -266,7 +266,7 @@ class DaskWorkers(ExitStack):
         if missing := [package.replace("_", "-") for package in packages if find_spec(package) is None]:
             raise missing_extra(f"--on {on}", "scale", *missing)
         if self._name in QUEUES and not (most or "1").isdecimal():
-            raise BadInput(f"--on {on}: {most!r} is no number of jobs", hint=f"--on {self._name}:8")
+            raise BadInput(f"--on {on}: {most!r} is not a number of jobs", hint=f"--on {self._name}:8")
         self._most_jobs = int(most or MOST_JOBS) if self._name in QUEUES else 0
         self._client: Any = None
         self._jobs: Any = None

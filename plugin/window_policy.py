@@ -31,7 +31,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.clock import backoff_s
 from offpeak.prices.peak import Peak
 from offpeak.settings.agent import BUILT_IN_QUEUE_POLICIES, WINDOW_POLICIES
-from offpeak.text import did_you_mean, printable
+from offpeak.text import counted, did_you_mean, printable
 
 MOST_JOBS = 64
 """The largest window of a knapsack: its kernel packs a set of jobs into 64 bits."""
@@ -121,7 +121,8 @@ def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
         ) from error
     if len(set(given)) != len(given) or not all(0 <= rank < window for rank in given):
         raise OffpeakError(
-            f"the window policy {name!r} returned {printable(repr(given))}, which is no order of {window} jobs",
+            f"the window policy {name!r} returned {printable(repr(given))},"
+            f" which is not an order of {counted(window, 'job')}",
             hint="it must return each rank from 0 to the window's length at most once",
         )
     named = set(given)

@@ -67,15 +67,15 @@ def _cap(event: Any, where: str, zone: tzinfo, source: str) -> PowerCap:
     if until_s <= from_s:
         raise BadInput(f"{where}: ends before it begins", hint="end is a time behind begin")
     if isinstance(cap_w, bool) or not isinstance(cap_w, int | float) or not 0 <= cap_w < MOST:
-        raise BadInput(f"{where}: cap_w: {cap_w!r} is no power", hint="write watts as a number, such as 40000")
+        raise BadInput(f"{where}: cap_w: {cap_w!r} is not a power", hint="write watts as a number, such as 40000")
     if not isinstance(reason, str):
-        raise BadInput(f"{where}: reason: {reason!r} is no text", hint=EVENT_EXAMPLE)
+        raise BadInput(f"{where}: reason: {reason!r} is not text", hint=EVENT_EXAMPLE)
     return PowerCap(from_s, until_s, int(cap_w), reason, source)
 
 
 def _event_time_s(written: Any, where: str, zone: tzinfo) -> int:
     if not isinstance(written, datetime):
-        raise BadInput(f"{where}: {written!r} is no time", hint="write it without quotes: 2026-11-22T17:00:00+01:00")
+        raise BadInput(f"{where}: {written!r} is not a time", hint="write it without quotes: 2026-11-22T17:00:00+01:00")
     return int((written if written.tzinfo else written.replace(tzinfo=zone)).timestamp())
 
 

@@ -263,7 +263,7 @@ def _length_s(text: str | None) -> int | None:
         return None
     match = _DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
-        raise ValueError(f"{text!r} is no duration")
+        raise ValueError(f"{text!r} is not a duration")
     seconds = sum(float(part or 0) * value for part, value in zip(match.groups(), _SECONDS, strict=True))
     return round(seconds) if 0 < round(seconds) < FOR_EVER_S else None
 

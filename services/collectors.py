@@ -97,7 +97,7 @@ def find_refusal(
             if not last_unix_s < each.at_unix_s <= sweep.at_unix_s:
                 return f"a reading of {report.meter} is of another time than its sweep"
             if not all(map(math.isfinite, numbers)) or each.holds_s > HOUR_S:
-                return f"a reading of {report.meter} is no number"
+                return f"a reading of {report.meter} is not a number"
     return ""
 
 
@@ -141,7 +141,7 @@ class CollectorIntake:
         try:
             sweep: Sweep = _sweep_type().validate_python(request["sweep"])
         except ValueError as error:
-            state.refusal = f"its post is no sweep: {printable(str(error))}"
+            state.refusal = f"its post is not a sweep: {printable(str(error))}"
             return {"sweep": "refused", "why": state.refusal}
         if sweep.at_unix_s == state.last_unix_s:
             # The reply was lost.

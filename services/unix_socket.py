@@ -74,7 +74,7 @@ def _check(path: Path) -> None:
     if not is_there(path):
         return
     if not path.is_socket():
-        raise BadInput(f"{path}: exists and is no socket", hint="name another: socket below [agent]")
+        raise BadInput(f"{path}: exists and is not a socket", hint="name another: socket below [agent]")
     if _is_answered(path):
         raise AgentAnswers(f"{path}: another agent answers there", hint="`offpeak status` shows which")
 

@@ -84,7 +84,7 @@ def wrong_commands(page: Path) -> Iterator[str]:
         except TyperException as error:
             yield f"{place}: {error}: {line}"
     for mention in (" ".join("".join(each).split()) for each in MENTION.findall(FENCED.sub("", text))):
-        if page.name == "commands.md" or mention.startswith("offpeak is no manager"):
+        if page.name == "commands.md" or mention.startswith("offpeak is not a manager"):
             continue
         if (path := command_of(mention.split())) is None:
             yield f"{place}: no such command: {mention}"

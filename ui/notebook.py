@@ -119,9 +119,11 @@ def load(
     sacct. `config` is a settings file, the one of the command by default. `lenient` skips malformed lines.
     """
     if not (isinstance(source, str | PathLike) or is_table(source)):
-        raise BadInput(f"load() takes no {_kind(source)}", hint="give a path, a DataFrame or an Arrow table of jobs")
+        raise BadInput(
+            f"load() does not accept {_kind(source)}", hint="give a path, a DataFrame or an Arrow table of jobs"
+        )
     if not isinstance(config, str | PathLike | None):
-        raise BadInput(f"config takes no {_kind(config)}", hint="give the path of a settings file")
+        raise BadInput(f"config cannot be of type {_kind(config)}", hint="give the path of a settings file")
     chosen = CommandSettings(None if config is None else Path(config), _settings("load", options))
     log = fspath(source) if isinstance(source, str | PathLike) else sacct_text(source)
     return LoadedLog(log_on_cluster(log, chosen.read(), lenient=lenient), chosen)
@@ -136,7 +138,7 @@ def price(log: LoadedLog, *, start: str | date | None = None, **options: Any) ->
     """
     _check("price", log, LoadedLog, "load")
     if not isinstance(start, str | date | None):
-        raise BadInput(f"start takes no {_kind(start)}", hint='write it like "2023-01-09"')
+        raise BadInput(f"start cannot be of type {_kind(start)}", hint='write it like "2023-01-09"')
     start = start.isoformat() if isinstance(start, date) else start
     priced = replace(log, chosen=_with(log.chosen, "price", options), start=start)
     return replace(priced, prepared=prepare_log(log.accounting, priced.chosen.read(), start=start))
@@ -152,7 +154,7 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
     _check("replay", log, LoadedLog, "load")
     replays = replays.item() if isinstance(replays, np.generic) else replays
     if replays is not None and not (isinstance(replays, int) and replays >= FEWEST_RANGES):
-        raise BadInput(f"replays={replays!r} is no number of replays", hint=f"at least {FEWEST_RANGES}")
+        raise BadInput(f"replays={replays!r} is not a number of replays", hint=f"at least {FEWEST_RANGES}")
     chosen = _with(log.chosen, "replay", options)
     settings = chosen.read()
     refuse_unused(chosen.given, settings, log.accounting, is_repeated=replays is not None)
@@ -216,13 +218,15 @@ def _plain(setting: str, value: Any) -> Any:
         return value
     if setting not in TABLES:
         flag = BY_NAME[setting].flag
-        raise BadInput(f"{flag} takes no table", hint=f"tables are taken as {' and '.join(sorted(TABLES.values()))}")
+        raise BadInput(
+            f"{flag} does not accept a table", hint=f"tables are taken as {' and '.join(sorted(TABLES.values()))}"
+        )
     return str(series_file(value, TABLES[setting]))
 
 
 def _check(function: str, value: object, kind: type, maker: str) -> None:
     if not isinstance(value, kind):
-        raise BadInput(f"{function}() takes no {_kind(value)}", hint=f"give what {maker}() returns")
+        raise BadInput(f"{function}() does not accept {_kind(value)}", hint=f"give what {maker}() returns")
 
 
 def _kind(value: object) -> str:

@@ -89,7 +89,7 @@ class CommandSettings:
         given = self.options.get("prices.tariff")
         by_tariff = given is not None and not str(given).endswith(".toml")
         if by_tariff and self.options.get("prices.file") is not None:
-            raise BadInput("--prices and --tariff exclude each other", hint="give the one that your contract uses")
+            raise BadInput("--prices and --tariff cannot be combined", hint="give the one that your contract uses")
         values = read_values(self.file, options=self.options)
         if by_tariff:
             values["prices.file"] = SettingValue(None, None, "--tariff")

@@ -46,7 +46,7 @@ def check_groups(by: Sequence[str]) -> None:
     known = dict.fromkeys((*METER_GROUPS, *JOB_GROUPS))
     for name in by:
         if name not in known:
-            raise BadInput(f"--by {name}: is no group", hint=f"known: {', '.join(known)}")
+            raise BadInput(f"--by {name}: is not a group", hint=f"known: {', '.join(known)}")
     if "node" in by and not set(by) <= set(METER_GROUPS):
         hint = "meters know nodes, jobs know users and accounts: run two queries"
         raise BadInput(f"--by {','.join(by)}: a node's energy is not known by user", hint=hint)

@@ -123,7 +123,7 @@ def _entries(parsed: object, rack: str | None = None) -> Iterator[tuple[Mapping[
 def _nodes(entry: Mapping[str, Any], rack: str | None, path: Path) -> Iterator[ImportedNode]:
     kind = _name_of(entry["type"])
     if not isinstance(entry["name"], str) or kind is None:
-        raise BadInventory(f"{path}: {entry['name']!r} is no node with a type", hint=RACKSDB_HINT)
+        raise BadInventory(f"{path}: {entry['name']!r} is not a node with a type", hint=RACKSDB_HINT)
     nodes = expand_in_order(entry["name"])
     bmcs = expand_in_order(entry["bmc"]) if entry.get("bmc") else (None,) * len(nodes)
     if len(bmcs) != len(nodes):

@@ -35,7 +35,7 @@ def expand(text: str) -> tuple[str, ...]:
         names = tuple(NodeSet(text, autostep=None, resolver=_BoundedGroups(std_group_resolver(), text)))
     except (NodeSetException, GroupResolverError, GroupSourceError, ValueError) as problem:
         hint = "write node sets as n[001-064], n1,n3 or @group"
-        raise BadInput(f"{_short(text)} is no node set: {_short(str(problem))}", hint=hint) from None
+        raise BadInput(f"{_short(text)} is not a node set: {_short(str(problem))}", hint=hint) from None
     if not names:
         raise BadInput(f"{_short(text)} names no node", hint="write node sets as n[001-064], n1,n3 or @group")
     return names

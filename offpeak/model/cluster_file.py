@@ -86,7 +86,7 @@ def _one_of(known: type[StrEnum], what: str) -> BeforeValidator:
         try:
             return known(text)
         except ValueError:
-            raise BadInput(f"{text!r} is no {what}", hint=did_you_mean(text, list(known))) from None
+            raise BadInput(f"{text!r} is not a known {what}", hint=did_you_mean(text, list(known))) from None
 
     return text_by(read)
 
@@ -95,7 +95,7 @@ def _shares(written: object) -> int | None:
     if written == USES_PARENT:
         return None
     if not isinstance(written, int) or isinstance(written, bool) or not 0 <= written <= HIGHEST_WEIGHT:
-        what = f"{written!r} is no whole number from 0 to {HIGHEST_WEIGHT:,}"
+        what = f"{written!r} is not a whole number from 0 to {HIGHEST_WEIGHT:,}"
         raise BadInput(what, hint=f'write it without quotes, or "{USES_PARENT}"')
     return written
 
@@ -159,7 +159,7 @@ def _qos_tables(written: object) -> object:
     if not isinstance(written, list):
         return written
     if not all(isinstance(name, str) for name in written):
-        refuse(f"{written!r} is no list of names", hint='write qos = ["normal", "high"]')
+        refuse(f"{written!r} is not a list of names", hint='write qos = ["normal", "high"]')
     return {name: {} for name in written}
 
 
@@ -245,7 +245,7 @@ def _cluster(tables: ClusterFile) -> Cluster:
     for name, nodes in tables.reservations.items():
         if absent := set(nodes) - type_of.keys():
             hint = "reserve nodes that a node type names in `nodes`"
-            raise WrongEntry(f"{min(absent)!r} is no node", "reservations", name, hint=hint)
+            raise WrongEntry(f"{min(absent)!r} is not a node", "reservations", name, hint=hint)
     cluster = Cluster(
         tuple(pools),
         partitions,
@@ -284,12 +284,12 @@ def _priority(table: PriorityTable) -> SitePriority:
     if table.order is not PriorityOrder.MULTIFACTOR and given:
         first = next(key for key in PriorityTable.model_fields if key in given)
         hint = f'leave it out, or write order = "{PriorityOrder.MULTIFACTOR}"'
-        raise WrongEntry(f"is no part of the order {table.order.value!r}", "priority", first, hint=hint)
+        raise WrongEntry(f"is not a part of the order {table.order.value!r}", "priority", first, hint=hint)
     accounts = table.accounts
     for name, account in accounts.items():
         above = account.parent
         if above and above not in accounts:
-            what = f"parent {above!r} is no account of the file"
+            what = f"parent {above!r} is not an account of the file"
             raise WrongEntry(what, "priority", "accounts", name, hint=did_you_mean(above, accounts))
         passed = {name}
         while above and above in accounts and above not in passed:
@@ -326,7 +326,7 @@ def _partition(name: str, table: PartitionTable, types: Collection[str], qos: Co
         raise WrongEntry("has no node type", *key, hint=f"name some, or remove the table; {did_you_mean('', types)}")
     for number, member in enumerate(members):
         if member not in types:
-            raise WrongEntry(f"{member!r} is no node type", *key, hint=did_you_mean(member, types))
+            raise WrongEntry(f"{member!r} is not a node type", *key, hint=did_you_mean(member, types))
         if member in members[:number]:
             raise WrongEntry(f"{member!r} is given twice", *key, hint="keep one of them")
     if table.qos and table.qos not in qos:

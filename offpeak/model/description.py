@@ -78,7 +78,7 @@ def text_by(parse: Callable[[str], object]) -> BeforeValidator:
     """Return a validator that parses a text."""
 
     def read(written: object) -> object:
-        return parse(written) if isinstance(written, str) else refuse(f"{written!r} is not a text", hint=QUOTES)
+        return parse(written) if isinstance(written, str) else refuse(f"{written!r} is not text", hint=QUOTES)
 
     return read_by(read)
 
@@ -99,7 +99,7 @@ def whole_number_from(low: int, high: int, *, hint: str = "write it without quot
 
     def read(written: object) -> int:
         if not isinstance(written, int) or isinstance(written, bool) or not low <= written <= high:
-            raise WrongEntry(f"{written!r} is no whole number from {low} to {high:,}", hint=hint)
+            raise WrongEntry(f"{written!r} is not a whole number from {low} to {high:,}", hint=hint)
         return written
 
     return BeforeValidator(read)
@@ -133,11 +133,11 @@ def _explain(problem: ErrorDetails, shape: type[Description]) -> tuple[str, str]
         hint = f"write it in quotes: {_example(shape, place)}" if cause.hint == QUOTES else cause.hint
         return _line((*place, *cause.key), cause), hint
     if problem["type"] == "extra_forbidden":
-        return _line(place, f"is no key of {shape.noun}"), did_you_mean(name, _keys(shape, place[:-1]))
+        return _line(place, f"is not a key of {shape.noun}"), did_you_mean(name, _keys(shape, place[:-1]))
     if problem["type"] == "missing":
         return _line(place[:-1], f"{name} is missing"), f"add {_example(shape, place)}"
     if problem["type"] in ("model_type", "dict_type"):
-        return _line(place, "is no table"), f"write {_example(shape, place).removeprefix('write ')}"
+        return _line(place, "is not a table"), f"write {_example(shape, place).removeprefix('write ')}"
     if problem["type"] in ("list_type", "tuple_type"):
         hint = f"write {_example(shape, place)}" if name in shape.examples else shape.page
         return _line(place, f"{written!r} is not a list"), hint

@@ -93,7 +93,7 @@ def facility_named(text: str, *, full_power_w: float) -> Facility:
     if path.suffix == ".csv" or path.exists():
         return read_facility(path, full_power_w=full_power_w)
     hint = f"{did_you_mean(text, bundled_facilities())}; or name a CSV file"
-    raise BadInput(f"{text!r} is no facility", hint=hint)
+    raise BadInput(f"{text!r} is not a facility", hint=hint)
 
 
 def bundled_facilities() -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def _pue(row: _TableLine, titles: tuple[str, ...]) -> list[float]:
 
 def _temperature_c(cell: str, where: str) -> float:
     if not cell.endswith("C"):
-        raise BadInput(f"{where}: {cell!r} is no temperature", hint="write degrees Celsius, such as 25C")
+        raise BadInput(f"{where}: {cell!r} is not a temperature", hint="write degrees Celsius, such as 25C")
     return _number(cell.removesuffix("C"), where, "temperature", at_least=-273.15, at_most=100.0)
 
 
@@ -156,7 +156,7 @@ def _power_w(row: _TableLine, axis: str, full_power_w: float) -> float:
         return parse_power_w(cell)
     except BadInput as problem:
         hint = "write per cent, such as 60%" if axis == BY_LOAD else problem.hint
-        raise BadInput(f"{row.where}: {cell!r} is no {axis}", hint=hint) from None
+        raise BadInput(f"{row.where}: {cell!r} is not a {axis}", hint=hint) from None
 
 
 def _number(text: str, where: str, what: str, *, at_least: float, at_most: float) -> float:
@@ -165,7 +165,7 @@ def _number(text: str, where: str, what: str, *, at_least: float, at_most: float
     except ValueError:
         value = math.nan
     if not at_least <= value <= at_most:
-        raise BadInput(f"{where}: {text!r} is no {what}", hint=f"it is a number from {at_least:g} to {at_most:g}")
+        raise BadInput(f"{where}: {text!r} is not a {what}", hint=f"it is a number from {at_least:g} to {at_most:g}")
     return value
 
 

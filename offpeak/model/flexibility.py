@@ -198,7 +198,7 @@ def _parse_comment(comment: str, zone: tzinfo) -> Flexibility:
 
 
 def _deadline_s(text: str, zone: tzinfo) -> int:
-    problem = BadInput(f"{text!r} is no time", hint="write it like 2026-11-22T08:00 or 2026-11-22T08:00+01:00")
+    problem = BadInput(f"{text!r} is not a time", hint="write it like 2026-11-22T08:00 or 2026-11-22T08:00+01:00")
     if not _DEADLINE.fullmatch(text):
         raise problem
     try:
@@ -214,9 +214,9 @@ def _checkpoint(text: str) -> Checkpoint:
     """Return the checkpoint of `10min` or `USR2@10min`, as Slurm writes --signal."""
     signal, at, time = text.rpartition("@")
     if at and signal not in SIGNALS:
-        raise BadInput(f"{signal!r} is no such signal", hint=f"one of {', '.join(SIGNALS)}")
+        raise BadInput(f"{signal!r} is not a known signal", hint=f"one of {', '.join(SIGNALS)}")
     # "10m" is what other tools write, and nothing else can be meant here.
     within_s = parse_duration_s(re.sub(r"(?<=\d)m$", "min", time))
     if not 0 < within_s < DAY_S:
-        raise BadInput(f"{time!r} is no time for a checkpoint", hint="from 1s to less than a day")
+        raise BadInput(f"{time!r} is not a time for a checkpoint", hint="from 1s to less than a day")
     return Checkpoint(signal or SIGNALS[0], within_s)

@@ -203,7 +203,7 @@ def power_class(node_power_w: Float64) -> NDArray[np.int8]:
 
 def _parse_measured(argument: str) -> MeasuredPower:
     if argument:
-        raise BadInput(f"`measured` takes no value, but {argument!r} is given", hint="write `measured` alone")
+        raise BadInput(f"`measured` does not accept a value, but {argument!r} is given", hint="write `measured` alone")
     return MeasuredPower()
 
 

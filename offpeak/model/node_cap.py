@@ -81,13 +81,15 @@ def parse_cap_curve(text: str, name: str) -> CapCurve:
             workload, share, speed = row
             points.setdefault(workload, []).append((float(share), float(speed)))
         except ValueError:
-            raise BadInput(f"{name}: {','.join(row)!r} is no point", hint="workload,draw share,speed share") from None
+            raise BadInput(
+                f"{name}: {','.join(row)!r} is not a point", hint="workload,draw share,speed share"
+            ) from None
     curve = CapCurve(name, tuple(tuple(sorted(each)) for each in points.values()))
     for each in curve.workloads:
         rises = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(each))
         if each[-1] != (FULL, FULL) or not rises or each[0][0] <= 0 or each[0][1] < 0:
             hint = "each workload rises from a share above 0 to the point 1,1"
-            raise BadInput(f"{name}: the points of a workload are no curve", hint=hint)
+            raise BadInput(f"{name}: the points of a workload are not a curve", hint=hint)
     if not curve.workloads:
         raise BadInput(f"{name}: has no points", hint="workload,draw share,speed share")
     return curve

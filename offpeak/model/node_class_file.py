@@ -36,7 +36,7 @@ CURVE = '[[0.0, "150W"], [1.0, "300W"]]'
 
 def _repair_s(written: object) -> int:
     seconds = int(DURATION.read(written))
-    return seconds or refuse(f"{written!r} is no time at all", hint="leave it out if nobody repairs nodes")
+    return seconds or refuse(f"{written!r} is zero", hint="leave it out if nobody repairs nodes")
 
 
 def _measured_s(written: object) -> int:
@@ -71,7 +71,7 @@ class EnclosureTable(TableModel):
 
 def _point(written: object) -> list[object]:
     if not isinstance(written, list) or len(written) != 2:
-        raise BadInput(f"{written!r} is no point", hint=f"write it like {CURVE}")
+        raise BadInput(f"{written!r} is not a point", hint=f"write it like {CURVE}")
     return written
 
 
@@ -109,7 +109,7 @@ def node_class_named(text: str) -> NodeClass:
     if path.suffix == ".toml" or path.exists():
         return read_node_class(path)
     hint = f"{did_you_mean(text, bundled_node_classes())}; or name a TOML file"
-    raise BadInput(f"{text!r} is no node class", hint=hint)
+    raise BadInput(f"{text!r} is not a node class", hint=hint)
 
 
 def bundled_node_classes() -> tuple[str, ...]:

@@ -135,4 +135,4 @@ def _term(tokens: list[str], at: int, expression: str) -> tuple[list[frozenset[s
 
 
 def _bad(expression: str) -> BadInput:
-    return BadInput(f"{expression[:100]!r} is no constraint on features", hint="write it as a&b, a|b or (a&b)|c")
+    return BadInput(f"{expression[:100]!r} is not a constraint on features", hint="write it as a&b, a|b or (a&b)|c")

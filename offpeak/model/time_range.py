@@ -63,7 +63,7 @@ def parse_time(text: str, *, now_unix_s: float, zone: tzinfo) -> float:
             return now_unix_s + _shift_s(*from_now.groups())
         return _instant(token, now).timestamp()
     except (ValueError, KeyError, OverflowError):
-        raise BadInput(f"{text!r} is no time", hint=TIME_HINT) from None
+        raise BadInput(f"{text!r} is not a time", hint=TIME_HINT) from None
 
 
 def day_edges(span: TimeRange, zone: tzinfo) -> list[float]:
@@ -133,7 +133,7 @@ def parse_limit_s(text: str) -> int:
     """Return the time that a job is given [s], written like 30min. Raises BadInput."""
     limit_s = parse_duration_s(text)
     if limit_s < 1:
-        raise BadInput(f"--time {text}: is no time", hint="write it like 30min or 2h")
+        raise BadInput(f"--time {text}: is not a time", hint="write it like 30min or 2h")
     return limit_s
 
 
@@ -160,6 +160,6 @@ def _coming_unix_s(option: str, text: str, now: datetime) -> float:
             at = datetime.fromisoformat(text)
             return (at if at.tzinfo else at.replace(tzinfo=now.tzinfo)).timestamp()
     except ValueError:
-        raise BadInput(f"{option} {text!r} is no time", hint=COMING_HINT) from None
+        raise BadInput(f"{option} {text!r} is not a time", hint=COMING_HINT) from None
     # A duration is not added to local time, because the clock may change until then.
     return now.timestamp() + parse_duration_s(text)

@@ -110,7 +110,7 @@ def parse_price(text: str) -> tuple[float, str]:
     name, factor = parse_price_unit(unit)
     price = _known(number * factor, text)
     if abs(price) > highest_value(name):
-        raise BadInput(f"{text!r} is no plausible price", hint=plausible_range(name))
+        raise BadInput(f"{text!r} is not a plausible price", hint=plausible_range(name))
     return price, name.split("/")[0]
 
 

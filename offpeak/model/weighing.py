@@ -89,7 +89,7 @@ def parse_weights(text: str) -> Weights:
     for part in text.split(","):
         name, _, share = (each.strip() for each in part.partition("="))
         if name not in shares or name in named:
-            problem = "stands there twice" if name in named else "is no weight"
+            problem = "stands there twice" if name in named else "is not a weight"
             raise BadInput(f"{name!r} {problem}", hint=f"write them like {WEIGHTS_EXAMPLE},co2=0,energy=0")
         named.add(name)
         try:

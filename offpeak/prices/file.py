@@ -200,7 +200,9 @@ def _check_values(table: Table, written: Float64, value: Float64, unit: str) -> 
     if len(implausible):
         row = int(implausible[0])
         what = "carbon intensity" if unit == "g/kWh" else "price"
-        raise BadPrices(f"{table.where(row)}: {value[row]:g} {unit} is no plausible {what}", hint=plausible_range(unit))
+        raise BadPrices(
+            f"{table.where(row)}: {value[row]:g} {unit} is not a plausible {what}", hint=plausible_range(unit)
+        )
 
 
 def _value_column(

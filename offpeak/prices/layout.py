@@ -90,5 +90,5 @@ def _start_s(text: str, zone: tzinfo | None) -> int:
 def _step_s(text: str) -> int:
     step_s = parse_duration_s(text)
     if step_s == 0:
-        raise BadPrices("step=0 is no interval", hint="write it like step=1h or step=15min")
+        raise BadPrices("step=0 is not an interval", hint="write it like step=1h or step=15min")
     return step_s

@@ -162,7 +162,7 @@ def parse_peak_rule(text: str, *, zone: tzinfo) -> PeakRule:
         except ValueError:
             share = -1.0
         if not 0 <= share < 1:
-            raise BadInput(f"{value!r} is no quantile", hint="write it like quantile:0.6, from 0 to below 1")
+            raise BadInput(f"{value!r} is not a quantile", hint="write it like quantile:0.6, from 0 to below 1")
         return AboveQuantile(share, zone)
     if name == "hours":
         from_s, until_s = parse_hours(value)

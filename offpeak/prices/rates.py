@@ -136,7 +136,7 @@ def check_holiday(text: str) -> str:
         # A leap year would let 29 February through, which other years do not have.
         date.fromisoformat(text if len(text) > 5 else f"2026-{text}")
     except ValueError:
-        raise BadInput(f"{text!r} is no date", hint="write 12-24 for each year, or 2026-05-15 for one") from None
+        raise BadInput(f"{text!r} is not a date", hint="write 12-24 for each year, or 2026-05-15 for one") from None
     return text
 
 

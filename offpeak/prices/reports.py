@@ -75,7 +75,7 @@ def _omie_table(lines: list[str], name: str) -> str:
             portugal, spain = cells[4:]
         except ValueError:
             raise BadPrices(
-                f"{name}:{number}: is no line of a year, month, day, period and the prices of Portugal and Spain",
+                f"{name}:{number}: is not a line of a year, month, day, period and the prices of Portugal and Spain",
                 hint="reports marginalpdbc of OMIE are read",
             ) from None
         days.setdefault(day, []).append((period, portugal, spain))

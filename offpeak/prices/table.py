@@ -303,7 +303,7 @@ def read_numbers(table: Table, name: str) -> Float64:
     if value is None:
         row = first_failing(len(column), lambda count: _cast(column[:count]) is None)
         raise BadPrices(
-            f"{table.where(row)}: {name} is {column[row].as_py()!r}, which is no number",
+            f"{table.where(row)}: {name} is {column[row].as_py()!r}, which is not a number",
             hint="numbers with a decimal point are expected, and nothing where the value is not known",
         )
     if np.isnan(value).all():

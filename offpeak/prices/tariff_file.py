@@ -47,7 +47,7 @@ Price = Annotated[tuple[float, str], text_by(parse_price)]
 
 def _words(written: object) -> str:
     if not isinstance(written, str) or not written.strip():
-        refuse(f"{written!r} is no text", hint=QUOTES)
+        refuse(f"{written!r} is not text", hint=QUOTES)
     return written.strip()
 
 
@@ -59,7 +59,7 @@ def _one_or_more(written: object) -> list[object]:
 
 
 def _period(text: str) -> str:
-    return text if text in ("month", "year") else refuse(f"{text!r} is no period", hint='write "month" or "year"')
+    return text if text in ("month", "year") else refuse(f"{text!r} is not a period", hint='write "month" or "year"')
 
 
 def _hours(written: object) -> tuple[tuple[int, int], ...] | None:

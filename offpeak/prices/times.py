@@ -78,7 +78,7 @@ def _plausible(seconds: Int64, times: pa.Array, where: RowName) -> Int64:
     if len(odd):
         row = int(odd[0])
         hint = "it lies between 1900 and 2200: check the columns and the clock that wrote them"
-        raise BadPrices(f"{where(row)}: {times[row].as_py()!r} is no plausible time of a price", hint=hint)
+        raise BadPrices(f"{where(row)}: {times[row].as_py()!r} is not a plausible time of a price", hint=hint)
     return seconds
 
 

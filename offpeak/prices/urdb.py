@@ -37,7 +37,7 @@ def parse_urdb(text: bytes, file: str, zone: tzinfo) -> Tariff:
     try:
         return _tariff(found, file, zone)
     except (TypeError, KeyError, AttributeError) as problem:
-        raise BadPrices(f"{file}: is no tariff of the URDB: {type(problem).__name__}", hint=HINT) from None
+        raise BadPrices(f"{file}: is not a tariff of the URDB: {type(problem).__name__}", hint=HINT) from None
 
 
 def _tariff(found: dict[str, Any], file: str, zone: tzinfo) -> Tariff:
@@ -85,7 +85,7 @@ def _rate(text: bytes, file: str) -> dict[str, Any]:
     needed = {"energyratestructure", "energyweekdayschedule", "energyweekendschedule"}
     rate: dict[str, Any] = found if isinstance(found, dict) else {}
     if missing := needed - set(rate):
-        raise BadPrices(f"{file}: is no tariff of the URDB: it lacks {', '.join(sorted(missing))}", hint=HINT)
+        raise BadPrices(f"{file}: is not a tariff of the URDB: it lacks {', '.join(sorted(missing))}", hint=HINT)
     return rate
 
 
@@ -206,7 +206,7 @@ def _hours(row: tuple[int, ...], period: int) -> tuple[tuple[int, int], ...]:
 def _number(tier: dict[str, Any], key: str, file: str) -> float:
     value = tier.get(key) or 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000:
-        raise BadPrices(f"{file}: {key} = {value!r} is no plausible price", hint=HINT)
+        raise BadPrices(f"{file}: {key} = {value!r} is not a plausible price", hint=HINT)
     return float(value)
 
 

@@ -43,7 +43,7 @@ def _text(written: object) -> str:
         return written.strip()
     if isinstance(written, str):
         raise BadInput("the text is empty", hint="give it a value, or leave the setting out")
-    raise BadInput(f"{written!r} is not a text", hint='write it in quotes: "..."')
+    raise BadInput(f"{written!r} is not text", hint='write it in quotes: "..."')
 
 
 def _path(written: object) -> Path:
@@ -66,7 +66,7 @@ def _names(written: object) -> tuple[str, ...]:
 def _period_s(written: object) -> int | None:
     period_s = None if written == "event" else parse_duration_s(_text(written))
     if period_s == 0:
-        raise BadInput(f"{written!r} is no time at all", hint='write "event" for a pass at every event')
+        raise BadInput(f"{written!r} is zero", hint='write "event" for a pass at every event')
     return period_s
 
 

@@ -17,12 +17,14 @@ URL_EXAMPLES = "sqlite:////var/lib/offpeak/ledger.sqlite or postgresql://offpeak
 def _url(written: object) -> str:
     parts = urlsplit(written) if isinstance(written, str) else None
     if parts is None or parts.scheme not in ("sqlite", "postgresql") or not parts.path.strip("/"):
-        raise BadInput("is no address of a SQLite file or a PostgreSQL database", hint=f"write it like {URL_EXAMPLES}")
+        raise BadInput(
+            "is not an address of a SQLite file or a PostgreSQL database", hint=f"write it like {URL_EXAMPLES}"
+        )
     try:
         _ = parts.port
     except ValueError:
         hint = "several servers are ?host=db1:5432&host=db2:5433 behind postgresql://offpeak@/offpeak"
-        raise BadInput(f"{written!r}: the port is no number", hint=hint) from None
+        raise BadInput(f"{written!r}: the port is not a number", hint=hint) from None
     if parts.scheme == "sqlite" and not str(written).startswith("sqlite:////"):
         raise BadInput(f"{written!r} has no absolute path", hint=f"four slashes: {URL_EXAMPLES}")
     if parts.password is not None or "password=" in parts.query:
@@ -38,7 +40,7 @@ def _store_url(written: object) -> str:
     parts = urlsplit(written if isinstance(written, str) else "")
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         hint = "write it like https://metrics.example.org/api/v1/write; a login is a token in remote_token_file"
-        raise BadInput("is no address of a store for remote write", hint=hint)
+        raise BadInput("is not an address of a store for remote write", hint=hint)
     return parts.geturl()
 
 

@@ -57,7 +57,7 @@ def _revenue(item: str) -> Revenue:
     if not equals or not (account or qos):
         raise BadInput(f"{item!r} names no account or QOS and what it earns", hint=REVENUE_HINT)
     if not 0 <= per_core_h <= HIGHEST_PER_CORE_H:
-        raise BadInput(f"{item!r}: {amount!r} is no revenue", hint="a core-hour earns from 0 to 1,000,000")
+        raise BadInput(f"{item!r}: {amount!r} is not a revenue", hint="a core-hour earns from 0 to 1,000,000")
     return Revenue(account, qos, per_core_h)
 
 

@@ -176,7 +176,7 @@ def two_level(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capaci
         low = 1
     if low == 0:
         raise BadInput(
-            f"capacity policy 'two-level': {argument} is no lower level", hint="one node or more has to stay on"
+            f"capacity policy 'two-level': {argument} is not a lower level", hint="one node or more has to stay on"
         )
     after_s = idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
     rules = capacity_rules(fleet, settings, on_demand=False)._replace(low=low)
@@ -211,7 +211,9 @@ def priced(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityP
 
 def _reject_argument(name: str, argument: str) -> None:
     if argument:
-        raise BadInput(f"the capacity policy {name!r} takes no value, but {argument!r} is given", hint=f"write {name}")
+        raise BadInput(
+            f"the capacity policy {name!r} does not accept a value, but {argument!r} is given", hint=f"write {name}"
+        )
 
 
 def parse_policy_duration_s(name: str, text: str, usual: str) -> int:
@@ -229,7 +231,7 @@ def _parse_nodes(name: str, text: str, fleet: Fleet) -> int:
         value = float(text.removesuffix("%"))
         nodes = math.ceil(fleet.nodes * value / 100) if share else int(text)
     except (ValueError, OverflowError):
-        raise BadInput(f"capacity policy {name!r}: {text!r} is no number of nodes", hint=f"{name}:5 or 5%") from None
+        raise BadInput(f"capacity policy {name!r}: {text!r} is not a number of nodes", hint=f"{name}:5 or 5%") from None
     most = fleet.nodes if share or fleet.share is None else fleet.share.total
     if not 0 <= nodes <= most:
         raise BadInput(f"capacity policy {name!r}: {text} of {most} nodes", hint="a number from 0 to all")

@@ -293,7 +293,7 @@ def _find_excluded(contract: SlurmContract, site: ManagedSite) -> Iterator[Breac
 
 def _find_unknown_exclusions(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     if site.nodes and (unknown := contract.exclusions.unknown_names(site.nodes)):
-        yield Breach(f"{NODES} names {', '.join(unknown)}, which is no node that Slurm shows")
+        yield Breach(f"{NODES} names {', '.join(unknown)}, which is not a node that Slurm shows")
 
 
 def _find_cloud_nodes(_: SlurmContract, site: ManagedSite) -> Iterator[Breach]:

@@ -110,7 +110,7 @@ def _find_power_action(name: str, slurm_conf: Path) -> dict[str, str] | None:
 def find_problem_of_file(path: str, uid: int | None) -> str:
     """Return why slurmctld takes no such program, or its user may not run it; "" if all is well or not known."""
     if not path.startswith("/"):
-        return "is no absolute path"
+        return "is not an absolute path"
     try:
         mode = Path(path).stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -147,7 +147,7 @@ def plan_from_json(data: Any) -> DayPlan:
         rest = {name: value for name, value in _tuples(data).items() if name != "course"}
         return DayPlan(**{**rest, **parts})
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ValueError("that is no plan") from problem
+        raise ValueError("that is not a plan") from problem
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

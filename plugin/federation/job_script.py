@@ -92,7 +92,7 @@ def parse_limit_s(text: str) -> int:
     days, dash, clock = text.rpartition("-")
     parts = clock.split(":")
     if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()) or len(parts) > 3:
-        raise BadInput(f"{text!r} is no time limit", hint="write it like 30, 12:00:00 or 1-12:00:00")
+        raise BadInput(f"{text!r} is not a time limit", hint="write it like 30, 12:00:00 or 1-12:00:00")
     # A single number is minutes, two are minutes and seconds; behind days they begin with hours.
     units_s = (HOUR_S, MINUTE_S, 1) if dash or len(parts) == 3 else (MINUTE_S, 1)
     numbers = zip((days or "0", *parts), (DAY_S, *units_s), strict=False)
@@ -257,5 +257,5 @@ def _chunk(text: str) -> Chunk:
 
 def _number(text: str, option: str) -> int:
     if not text.isdecimal() or not (number := _bounded(text, f"{option} {text}")):
-        raise BadInput(f"{option} {text}: is no number of one or more", hint="correct it in the job's script")
+        raise BadInput(f"{option} {text}: is not a number of one or more", hint="correct it in the job's script")
     return number

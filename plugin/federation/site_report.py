@@ -178,9 +178,9 @@ def parse_report(text: object) -> SiteReport:
     if not all(math.isfinite(at_s) for at_s in (report.at_unix_s, report.sent_unix_s or 0.0)):
         raise ValueError("times that are none")
     if len(waits.wait_s) != len(waits.cores) or any(len(row) != len(waits.limit_s) for row in waits.wait_s):
-        raise ValueError("waits that are no table")
+        raise ValueError("waits that are not a table")
     if not all(_is_table(pool) for pool in report.pools):
-        raise ValueError("waits of a pool that are no table")
+        raise ValueError("waits of a pool that are not a table")
     for curve in (report.price, report.carbon):
         if curve is not None:
             curve.series(report.cluster)

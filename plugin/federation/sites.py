@@ -69,7 +69,7 @@ def parse_reach(text: str) -> Reach:
         return Reach(SLURM, cluster=cluster[1])
     login = _LOGIN.fullmatch(text)
     if login is None or not 0 < int(login[3] or SSH_PORT) < 65_536:
-        raise BadInput(f"{text!r} is no way to reach a site", hint=f"write {REACH_EXAMPLES}")
+        raise BadInput(f"{text!r} is not a way to reach a site", hint=f"write {REACH_EXAMPLES}")
     return Reach(SSH, user=login[1], host=login[2].strip("[]"), port=int(login[3] or SSH_PORT))
 
 
@@ -303,9 +303,9 @@ def esc_g_per_kwh(percent: Mapping[str, float]) -> float:
     """
     for source, share in percent.items():
         if source not in EMISSIONS_G_PER_KWH:
-            raise BadInput(f"{source}: is no source of energy", hint=did_you_mean(source, EMISSIONS_G_PER_KWH))
+            raise BadInput(f"{source}: is not a source of energy", hint=did_you_mean(source, EMISSIONS_G_PER_KWH))
         if not share >= 0:
-            raise BadInput(f"{source}: {share:g} % is no share", hint="give zero or more per cent")
+            raise BadInput(f"{source}: {share:g} % is not a share", hint="give zero or more per cent")
     whole = math.fsum(percent.values())
     if not math.isclose(whole, WHOLE_PERCENT, abs_tol=0.01):
         raise BadInput(

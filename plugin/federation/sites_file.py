@@ -227,7 +227,7 @@ class SiteReader:
             return bundled_node_class(name)
         if not name.endswith(".toml"):
             hint = f"{did_you_mean(name, bundled_node_classes())}; or name a file, .toml, beside this one"
-            raise BadInput(f"{name!r} is no node class", hint=hint)
+            raise BadInput(f"{name!r} is not a node class", hint=hint)
         return read_node_class(self._path.parent / name)
 
     def _tariff(self) -> Tariff | None:
@@ -282,13 +282,13 @@ def _known_market(zone: str) -> str:
     try:
         return find_market(zone).zone
     except BadInput as problem:
-        raise BadInput(f"{zone!r} is no price zone", hint=problem.hint) from None
+        raise BadInput(f"{zone!r} is not a price zone", hint=problem.hint) from None
 
 
 def _known_carbon_zone(zone: str) -> str:
     known = {market.maps for market in MARKETS}
     if zone not in known:
-        raise BadInput(f"{zone!r} is no zone of carbon intensity", hint=did_you_mean(zone, known))
+        raise BadInput(f"{zone!r} is not a zone of carbon intensity", hint=did_you_mean(zone, known))
     return zone
 
 

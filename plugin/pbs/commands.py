@@ -152,7 +152,7 @@ _JOB_NUMBER = re.compile(r"[0-9]+(\[[0-9]*\])?(\.[\w.-]+)?")
 
 def invalid_job_numbers(jobs: Iterable[str]) -> dict[str, str]:
     """Return the entries that are no job numbers, each with that message."""
-    return {job: "is no job number" for job in jobs if not _JOB_NUMBER.fullmatch(job)}
+    return {job: "is not a job number" for job in jobs if not _JOB_NUMBER.fullmatch(job)}
 
 
 # Each job is an argument of one process; the server receives them one by one.
@@ -337,7 +337,7 @@ def parse_json(text: bytes, *, source: str) -> Record:
     except ValueError as problem:
         raise CannotAskPbs(f"{source}: its answer is no JSON: {problem}", hint=f"run `{source}` by hand") from None
     if not isinstance(answer, dict):
-        raise CannotAskPbs(f"{source}: its answer is no object", hint=f"run `{source}` by hand")
+        raise CannotAskPbs(f"{source}: its answer is not an object", hint=f"run `{source}` by hand")
     return answer
 
 

@@ -72,7 +72,7 @@ def find_hidden_jobs(server: str, attributes: Mapping[str, str], user: PbsUser) 
     """Return what hides jobs from the user, as message and hint, else None; a missing attribute counts as not set."""
     if attributes.get("query_other_jobs") == "True" or is_manager(server, attributes, user):
         return None
-    message = f"{user.user} is no manager, and query_other_jobs is not set: {user.user} sees no jobs of others"
+    message = f"{user.user} is not a manager, and query_other_jobs is not set: {user.user} sees no jobs of others"
     return message, MANAGER_HINT.format(user=user.user, host=user.host)
 
 

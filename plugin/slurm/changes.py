@@ -73,7 +73,7 @@ def _start_time(at_s: int) -> str:
 
 
 def _update_jobs(changes: Mapping[str, str], refused: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
-    invalid = {job: "is no job number" for job in changes if not _JOB_NUMBER.fullmatch(job)}
+    invalid = {job: "is not a job number" for job in changes if not _JOB_NUMBER.fullmatch(job)}
     # An array's number changes all its tasks; split-off tasks have larger numbers, so their own change comes after it.
     jobs = sorted(changes.keys() - refused.keys() - invalid.keys(), key=int)
     orders = (f"update jobid={job} {changes[job]}" for job in jobs)

@@ -86,7 +86,7 @@ def _parse_sla(name: str, text: str) -> float:
         sla = float(text)
     except ValueError:
         hint = f"write it like {name}:1h:50"
-        raise BadInput(f"capacity policy {name!r}: {text!r} is no slowdown", hint=hint) from None
+        raise BadInput(f"capacity policy {name!r}: {text!r} is not a slowdown", hint=hint) from None
     check_sla(sla)
     return sla
 

@@ -57,7 +57,7 @@ CAPACITY_POLICIES = (
     CapacityPolicyKind(
         "break-even", "break-even", "a node sleeps, and deeper, when that begins to save energy", break_even
     ),
-    CapacityPolicyKind("priced", "priced", "as break-even, in money: sooner when electricity is dear", priced),
+    CapacityPolicyKind("priced", "priced", "as break-even, in money: sooner when electricity is expensive", priced),
     CapacityPolicyKind(
         "forecast", "forecast:1h", "idle nodes stay awake while one is likely needed within so long", forecast
     ),
@@ -84,7 +84,7 @@ CAPACITY_POLICIES = (
     CapacityPolicyKind(
         "profile",
         "profile:1h",
-        "fewer in dear hours, as the slowdown SLA allows in a what-if",
+        "fewer in expensive hours, as the slowdown SLA allows in a what-if",
         _profile,
         limits=True,
     ),

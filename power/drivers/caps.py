@@ -98,7 +98,7 @@ class DcmiCap:
                 raise
         else:
             if len(answer) < LIMIT_LENGTH or answer[0] != GROUP:
-                raise BadAnswer(f"{self._who}: {GET_LIMIT.name}: {len(answer)} bytes that are no power limit")
+                raise BadAnswer(f"{self._who}: {GET_LIMIT.name}: {len(answer)} bytes that are not a power limit")
             limit_w, settings = float(int.from_bytes(answer[4:6], "little")), answer[3:LIMIT_LENGTH].hex()
         return CapState(limit_w, await read_draw(self._ask) if with_draw else None, settings=settings)
 

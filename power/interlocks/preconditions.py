@@ -109,7 +109,7 @@ def check_state(effect: Effect, reading: StateReading | None, now_unix_s: float,
         when = "later than the clock says now" if age_s < 0 else f"{age_s:,.0f} s ago"
         return Refusal("observed_fresh", f"{node}: its state was read {when}", "it is read again in the next sweep")
     if reading.state not in STATES_BEFORE.get(effect.order, ()):
-        return Refusal("observed_fresh", f"{node}: is {reading.state}: {effect.order} makes no sense")
+        return Refusal("observed_fresh", f"{node}: is {reading.state}: {effect.order} has no effect")
     return None
 
 

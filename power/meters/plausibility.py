@@ -142,7 +142,7 @@ def _agree(one_w: float | None, other_w: float) -> bool:
 
 def _find_impossible(power_w: float, bound: DrawBound) -> str:
     if not power_w >= 0 or math.isinf(power_w):
-        return f"{power_w:,.0f} W is no power"
+        return f"{power_w:,.0f} W is not a power"
     if bound.possible_w is not None and power_w > bound.possible_w:
         return f"{power_w:,.0f} W, more than {bound.possible_w:,.0f} W, the most that is possible for {bound.of}"
     return ""

@@ -184,7 +184,7 @@ def _descriptors(server: OpenAdrServer, program_id: str) -> tuple[UnitDescriptor
 def _start_s(text: str) -> int:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None or at.year < 1970:
-        raise ValueError(f"{text!r} is no time with an offset to UTC")
+        raise ValueError(f"{text!r} is not a time with an offset to UTC")
     return int(at.timestamp())
 
 
@@ -196,4 +196,4 @@ def _number(payload: EventPayload) -> float:
     match payload.values:
         case (float() | int() as value,) if not isinstance(value, bool) and math.isfinite(value):
             return float(value)
-    raise ValueError(f"a {payload.type} is no single number")
+    raise ValueError(f"a {payload.type} is not a single number")

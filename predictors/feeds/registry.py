@@ -91,7 +91,7 @@ def _weather(site: SourceSettings, url: str, name: str, variable: WeatherVariabl
     text = site.feeds.place
     match = re.fullmatch(r"\s*(-?\d+\.?\d*)\s*,\s*(-?\d+\.?\d*)\s*", text)
     if match is None or abs(float(match[1])) > 90 or abs(float(match[2])) > 180:
-        raise BadSetting(f"feeds.place: {text!r} is no place", hint="degrees north and east, such as 52.52,13.41")
+        raise BadSetting(f"feeds.place: {text!r} is not a place", hint="degrees north and east, such as 52.52,13.41")
     north, east = float(match[1]), float(match[2])
     return OpenMeteo(north, east, url, site.feeds.timeout_s, name, variable)
 
@@ -227,5 +227,5 @@ def _own_place(site: SourceSettings) -> str:
 
 def _builder(what: str, name: str) -> Callable[[SourceSettings], FeedSource]:
     if name not in SOURCES[what]:
-        raise BadSetting(f"feeds.{what}: {name!r} is no source", hint=did_you_mean(name, SOURCES[what]))
+        raise BadSetting(f"feeds.{what}: {name!r} is not a source", hint=did_you_mean(name, SOURCES[what]))
     return SOURCES[what][name]

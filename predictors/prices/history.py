@@ -91,7 +91,7 @@ def _run(which: NDArray[np.bool_] | Int64) -> slice:
         return slice(0, 0)
     if np.any(np.diff(index) != 1):
         raise BadPrices(
-            "steps with others left out between them are no series", hint="take rows that follow each other"
+            "steps with others left out between them are not a series", hint="take rows that follow each other"
         )
     return slice(int(index[0]), int(index[-1]) + 1)
 

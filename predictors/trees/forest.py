@@ -90,7 +90,7 @@ def restore_forest(state: State, columns: int) -> Forest | None:
     same_length = all(array.shape == (len(trees.feature),) for name, array in arrays.items() if name != "roots")
     inner = np.flatnonzero(trees.feature != LEAF) if same_length else None
     if inner is None or forest.columns != columns or not _walkable(forest, inner):
-        raise ValueError("is no forest of trees")
+        raise ValueError("is not a forest of trees")
     return forest
 
 

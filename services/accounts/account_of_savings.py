@@ -17,7 +17,7 @@ from datetime import UTC, tzinfo
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
-from offpeak.display import energy_text, minute_text, money_text, percent_text, range_text
+from offpeak.display import duration_text, energy_text, minute_text, money_text, percent_text, range_text
 from offpeak.model.constants import DAY_S, J_PER_KWH, QUARTER_S, YEAR_S
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
@@ -413,9 +413,9 @@ def delays_text(account: SavingsAccount) -> str:
         return ""
     jobs = counted(delays.jobs, "delayed job")
     if delays.saved is None:
-        return f"not added: what {jobs} saved, which is not known"
+        return f"not included: what {jobs} saved, which is not known"
     saved = money_text(delays.saved, delays.currency)
-    return f"not added: {saved} by the bills of {jobs}, partly counted under sleeping nodes"
+    return f"not included: {saved} that {jobs} saved, as sleeping nodes count part of it"
 
 
 def shadow_text(account: SavingsAccount) -> str:
@@ -427,7 +427,7 @@ def shadow_text(account: SavingsAccount) -> str:
     slept = "" if hours is None else f", {hours:,.1f} node-hours asleep"
     waited = sum((lever.delay_s or 0.0) * (lever.delayed_jobs or 0) for lever in account.levers)
     delayed = "" if jobs is None else f", {counted(round(jobs), 'job')} delayed"
-    delay = f" by {waited / jobs:,.0f} s on average" if jobs else ""
+    delay = f" by {duration_text(waited / jobs)} on average" if jobs else ""
     return f"would have saved {saving_text(account)}{slept}{delayed}{delay}"
 
 

@@ -164,7 +164,7 @@ def make_sheet(use: YearUse, settings: DataCentreSettings, plan: PlanSettings) -
         blank = SheetValue(name, unit, f"{top} / {below}", symbol=symbol, rule=rule)
         sheet[symbol] = _derived(use, blank, [sheet[top], sheet[below]], lambda one, two, x=factor: x * one / two)
     if (pue := sheet["PUE"].value) is not None and pue < 1:
-        sheet["PUE"], pue = _unknown(sheet["PUE"], "E_DC is smaller than E_IT, which cannot be: check both"), None
+        sheet["PUE"], pue = _unknown(sheet["PUE"], "E_DC is smaller than E_IT, which is impossible: check both"), None
     values = [*sheet.values(), *_scope_2(use, sheet, contract)]
     values += [SheetValue(name, "", "fill it in", rule="Annexes I and II") for name in LEFT_TO_OPERATOR]
     kg_per_node_h = _product(settings.node_embodied_kg, 1 / settings.node_lifetime_years / YEAR_H)
@@ -312,6 +312,17 @@ def _months(use: YearUse) -> Iterator[SheetValue]:
             yield SheetValue(name, unit, basis, value, origin, part=MONTH, of=month.name)
 
 
+def _ranges(some: Sequence[str], of: Sequence[str]) -> str:
+    """Return some of the months in ranges: "2026-01 to 2026-10, 2026-12"."""
+    runs: list[list[str]] = []
+    for name in some:
+        if runs and of.index(name) == of.index(runs[-1][-1]) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
 def gaps(use: YearUse) -> list[str]:
     """Return what is missing in which months, in sentences."""
     shares = {
@@ -322,6 +333,6 @@ def gaps(use: YearUse) -> list[str]:
     for what, by_month in shares.items():
         none = [name for name, share in by_month.items() if share <= 0]
         some = [f"{name} ({_percent(share)})" for name, share in by_month.items() if 0 < share < ALL]
-        lines += [f"No {what} in {', '.join(none)}."] if none else []
+        lines += [f"No {what} in {_ranges(none, list(by_month))}."] if none else []
         lines += [f"Only part of the {what} in {', '.join(some)}."] if some else []
     return lines

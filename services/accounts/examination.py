@@ -291,7 +291,7 @@ def _unpack(raw: bytes, changes: list[str]) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
     with zipfile.ZipFile(BytesIO(raw)) as bundle:
         names = bundle.namelist()
-        changes += [f"{name!r} is no member of a bundle" for name in names if name not in MEMBERS]
+        changes += [f"{name!r} is not a member of a bundle" for name in names if name not in MEMBERS]
         for name in filter(MEMBERS.__contains__, names):
             if bundle.getinfo(name).compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"{name} is compressed")

@@ -109,7 +109,7 @@ def _parse_declared_draw(text: str) -> DeclaredDraw:
     column, colon, pattern = what.strip().rpartition(":")
     column = column.strip() if colon else "name"
     if not equals or not pattern.strip():
-        raise BadSetting(f"[power] classes: {text!r} is no draw of jobs", hint=DECLARED_HINT)
+        raise BadSetting(f"[power] classes: {text!r} is not a draw of jobs", hint=DECLARED_HINT)
     if column not in JOB_FIELDS:
         raise BadSetting(f"[power] classes: {text!r}: {column!r} is unknown", hint=did_you_mean(column, JOB_FIELDS))
     node_w = parse_power_w(power)

@@ -194,7 +194,7 @@ def make_metered_bill(
         (
             f"another price in the ledger than {tariff.text}",
             differs & ~as_market,
-            "if the tariff was another one then, bill that time by itself",
+            "if another tariff applied then, bill that period separately",
         ),
     ]
     gaps = [

@@ -179,9 +179,9 @@ def begin_cycle(agent: SiteAgent, node: str, by: str) -> tuple[str, ...]:
     if traits is None or node not in known:
         raise OffpeakError(f"{node}: the scheduler does not show it", hint="`offpeak status` says why")
     if traits.power_terms is None:
-        raise BadInput(f"{traits.name} powers no nodes by itself", hint="no cycle has to be watched there")
+        raise BadInput(f"{traits.name} does not power nodes on and off itself", hint="no cycle has to be watched there")
     if watch.next_step:
-        raise BadInput(describe_cycle(watch).text, hint="wait for its end, which has a bound: `offpeak status`")
+        raise BadInput(describe_cycle(watch).text, hint="wait until it ends: `offpeak status` shows its progress")
     observed = observe_node(known[node], agent.power.records.nodes[node], agent.power.now, switchable=True)
     if observed.node.use is not NodeUse.FREE or observed.state != ACTIVE or not observed.is_ours:
         is_used = observed.node.use is NodeUse.USED and observed.is_on

@@ -92,7 +92,7 @@ class CapController(Loop):
             if isinstance(state, DeviceError):
                 left[node] = str(state)
             elif state.draw_w is None:
-                left[node] = "its device does not tell its draw"
+                left[node] = "its device does not report its power"
             else:
                 found.append(self._cappable(node, state, saved_w.get(node)))
         plan = node_cap.plan_caps(found, shed_w)
@@ -251,7 +251,7 @@ def disobeys(record: CapRecord, state: CapState, now_unix_s: float) -> str:
         limit = "no limit" if state.limit_w is None else f"a limit of {state.limit_w:.0f} W"
         return f"was capped to {record.cap_w} W, and has {limit}: something else has changed it"
     if state.draw_w is not None and state.draw_w > OBEYS_WITHIN * record.cap_w + OBEYS_WITHIN_W:
-        return f"accepts a cap of {record.cap_w} W and draws {state.draw_w:.0f} W: it does not obey, and is left alone"
+        return f"accepts a cap of {record.cap_w} W and draws {state.draw_w:.0f} W: the cap has no effect"
     return ""
 
 

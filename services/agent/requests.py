@@ -118,7 +118,7 @@ def parse_order(text: str) -> tuple[NodeOrder, str, str]:
     fields = parse_request(text.encode())
     order, by, reason = (fields.get(name) for name in ("order", "by", "reason"))
     if not (isinstance(by, str) and isinstance(reason, str)) or order not in list(NodeOrder):
-        raise BadInput("that is no order", hint=f"it has by, reason, and an order: {', '.join(sorted(NodeOrder))}")
+        raise BadInput("that is not an order", hint=f"it has by, reason, and an order: {', '.join(sorted(NodeOrder))}")
     return NodeOrder(order), by, reason
 
 
@@ -146,7 +146,7 @@ def parse_hold_request(request: dict[str, Any], by: str) -> HoldRequest:
     node = request.get("nodes")
     fits = isinstance(node, str) and isinstance(reason, str) and isinstance(until_unix_s, int | float | None)
     if not fits or not isinstance(take_over, bool):
-        raise BadInput("that is no hold", hint="it has reason, until_unix_s and take_over")
+        raise BadInput("that is not a hold", hint="it has reason, until_unix_s and take_over")
     return HoldRequest(str(request["tell"]), str(node), by, str(reason), until_unix_s, take_over)
 
 
@@ -175,7 +175,7 @@ def parse_cap_request(request: dict[str, Any], by: str) -> CapRequest:
     whole = all(number is None or (isinstance(number, int) and 0 < number <= most) for number, most in bounds)
     if not isinstance(nodes, str) or not isinstance(reason, str) or not whole or (cap_w is None) != (for_s is None):
         hint = "it has cap_w and for_s, above 0 and at most a year, or both null, and reason"
-        raise BadInput("that is no cap", hint=hint)
+        raise BadInput("that is not a cap", hint=hint)
     return CapRequest(expand(nodes) if nodes else (), by, cap_w, for_s, reason)
 
 
@@ -212,7 +212,7 @@ def parse_shed_request(request: dict[str, Any], by: str) -> ShedRequest:
     fits = fits and (for_s is not None) != (share is None and cap_w is None)
     if not fits:
         hint = "it has for_s above 0 and at most a year, and cap_w or a share between 0 and 1; or neither"
-        raise BadInput("that is no event", hint=hint)
+        raise BadInput("that is not an event", hint=hint)
     return ShedRequest(by, share, cap_w, from_unix_s, for_s, str(fields.get("reason", "")))
 
 
@@ -355,7 +355,7 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
         raise BadInput("only the scheduler's user may report nodes to the agent", hint="name it: user below [slurm]")
     if what not in NODE_REQUESTS or not isinstance(nodes, str) or not isinstance(text, str):
         raise BadInput(
-            f"{what!r} is no known request", hint=f"tell: {', '.join(NODE_REQUESTS)}, with nodes as a node set"
+            f"{what!r} is not a known request", hint=f"tell: {', '.join(NODE_REQUESTS)}, with nodes as a node set"
         )
     names, ago_s = expand(nodes), request.request.get("asked_s_ago")
     since_s = float(ago_s) if isinstance(ago_s, int | float) else None
@@ -452,7 +452,7 @@ def _reason_unknown(name: str, wake_context: WakeContext) -> str:
 def _find_refusal(record: NodeRecord, wake_context: WakeContext) -> Refusal | None:
     """Return why a node of known state would not be woken now, None if it would be, or is up."""
     now, context = wake_context.now, wake_context.context_of(record.node)
-    desired = DesiredState(NodeOrder.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
+    desired = DesiredState(NodeOrder.ON, SCHEDULER, now.unix_s, "the scheduler is powering it up")
     record = apply_event(record, DesiredStateChange(desired), now, context)
     if why := describe_fault(record):
         return Refusal("fault", why)

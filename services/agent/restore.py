@@ -70,7 +70,7 @@ async def open_nodes(
     """
     closed = [node for node in nodes if node.closed_by_us]
     usable = [node.name for node in closed if is_usable(node) and node.name not in but]
-    why = "offpeak: given back"
+    why = "offpeak: restored"
     results = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
     by_node = dict(zip(usable, results, strict=True))
     opened = {node for node, result in by_node.items() if result.done}
@@ -88,7 +88,7 @@ async def hand_over_off_nodes(
     """
     if not off:
         return frozenset()
-    why = "offpeak: given back: it is off, and woken for a job"
+    why = "offpeak: restored: it is off, and is woken for a job"
     reports = await asyncio.gather(*(orders.change_node(node, NodeChange.POWER_DOWN, why=why, by=by) for node in off))
     down = {node for node, report in zip(off, reports, strict=True) if report.done}
     known = {node.name: node for node in await asyncio.to_thread(nodes) if node.name in down}

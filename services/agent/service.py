@@ -189,7 +189,9 @@ class Service:
             async with asyncio.timeout(GIVE_BACK_S):
                 left = await give_back(self._agent, self._acted, stays, leaves=self._leaves)
         except Exception as problem:
-            LOG.warning("not all was given back: %s; it is tried again, at the end by `agent --restore`", problem)
+            LOG.warning(
+                "not everything was restored: %s; the agent tries again, and `agent --restore` does at the end", problem
+            )
             return
         if not left:
             self._acted, self._leaves = stays, frozenset()

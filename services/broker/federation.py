@@ -164,7 +164,7 @@ def make_preferences(
     if goal is None:
         goal = BY_WEIGHTS if policy in TOGETHER else JobPreferences.goal
     elif goal and goal not in GOALS:
-        raise BadInput(f"--goal {goal}: is no goal", hint=did_you_mean(goal, GOALS))
+        raise BadInput(f"--goal {goal}: is not a goal", hint=did_you_mean(goal, GOALS))
     data_mb = 0.0 if data is None else parse_data_mb(data)
     return JobPreferences(
         goal, latest_end_s, cores, limit_s, application=application, data_mb=data_mb, data_at=data_at or ""
@@ -194,7 +194,7 @@ def stored_job(stored: Mapping[str, Any], grid: Grid, now_s: int) -> BrokerJob:
 def check_key(key: str) -> str:
     """Return the key. Raises BadInput for a key that would not survive in the comment of a job."""
     if not _KEY.fullmatch(key):
-        raise BadInput(f"--key {key!r}: is no key", hint="letters, digits, dots, - and _, 64 at most")
+        raise BadInput(f"--key {key!r}: is not a key", hint="letters, digits, dots, - and _, 64 at most")
     return key
 
 

@@ -267,7 +267,7 @@ def run_broker(settings: Settings, listen: str) -> int:
     begin_log("%(asctime)s %(levelname)s %(message)s")
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise BadInput(f"--listen {listen}: is no address with a port", hint="write it like 127.0.0.1:8450")
+        raise BadInput(f"--listen {listen}: is not an address with a port", hint="write it like 127.0.0.1:8450")
     place, broker = (host, int(port)), settings.broker
     if broker.token_file is None:
         hint = "(umask 077; openssl rand -hex 32 >FILE), and name it: token_file below [broker]"

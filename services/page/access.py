@@ -27,7 +27,7 @@ def parse_page_listen(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise BadSetting(f"page.listen: {listen!r} is no address with a port", hint="write it like 127.0.0.1:8017")
+        raise BadSetting(f"page.listen: {listen!r} is not an address with a port", hint="write it like 127.0.0.1:8017")
     return host, int(port)
 
 

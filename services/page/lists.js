@@ -1,5 +1,5 @@
 // The queue, what was decided and done, and which forecasts are used.
-import { clock, counted, element, figure, kilowatts, number, say } from "./text.js";
+import { clock, counted, duration, element, figure, kilowatts, number, say } from "./text.js";
 
 const SHOWN = 100, LINES = 60;
 const find = document.getElementById("find");
@@ -41,7 +41,7 @@ function row(job) {
 function starts(job) {
   if (job.would_start_unix_s === null) return job.start_condition ?? "";
   const [at, from, by] = [job.would_start_unix_s, job.starts_from_unix_s, job.starts_by_unix_s].map((each) => clock(each, nowS));
-  return from === by ? `about ${at}` : `about ${at}; 8 of 10 such jobs from ${from} to ${by}`;
+  return from === by ? `about ${at}` : `about ${at}; 80 % of such jobs between ${from} and ${by}`;
 }
 
 /** All that is known of a job, as `offpeak why` says it. */
@@ -75,6 +75,7 @@ const DONE = {
   soft_off: "put to sleep", hard_off: "put to sleep, power cut", standby: "put to standby", on: "woken", sleeps: "to be put to sleep",
   "is put to sleep": "to be put to sleep", "is woken": "to be woken", "is tried again": "to be tried again", resume: "tried again",
   withdraw: "withdrawn from jobs", "is withdrawn from jobs": "to be withdrawn from jobs", "moved back": "moved back", "moved forward": "moved forward",
+  rank: "priorities set", defer: "begin times set", notify: "comments set", tell: "comments set",
 };
 let byName = new Map(), open = null;
 
@@ -126,7 +127,7 @@ export function showEvents({ trouble, rows: all }, atS) {
 }
 
 export function showForecasts(forecasts) {
-  const error = (value, unit) => value === null ? "" : unit.startsWith("W") ? `${number(value / 1000, 3)} k${unit}` : unit === "s" ? `${figure(value / 60)} min` : `${figure(value)} ${unit}`;
+  const error = (value, unit) => value === null ? "" : unit.startsWith("W") ? `${number(value / 1000, 3)} k${unit}` : unit === "s" ? duration(value) : `${figure(value)} ${unit}`;
   const rows = forecasts.map(({ about, unit, used, mae, naive, naive_mae, outcomes }) => {
     const by = used === naive || naive_mae === null ? `by ${used}` : `by ${used}; ${naive}: ${error(naive_mae, unit)}`;
     return element("tr", {}, element("td", {}, about, element("p", { className: "note" }, by)),

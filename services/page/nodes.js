@@ -1,6 +1,6 @@
 // The nodes by rack: a square a node, by its state; pointing at one, or moving there by keys, says all of it. Above them
 // stands a row for each node type, whose button shows only the nodes of that type, and a choice of the partition.
-import { ago, clock, counted, element, kilowatts, number, say } from "./text.js";
+import { clock, counted, duration, element, kilowatts, number, say } from "./text.js";
 
 const KINDS = ["busy", "on", "booting", "going down", "standby", "off", "unknown"];
 const NAMES = { on: "idle" };
@@ -184,7 +184,7 @@ function choose(change) {
 function tell(at) {
   const node = nodes[at], is = kind(node);
   const drawn = node.watts === null ? "power not known" : `${kilowatts(node.watts)}${node.measured ? "" : " modelled"}`;
-  const since = node.since_unix_s ? ` for ${ago(nowS - node.since_unix_s)}, since ${clock(node.since_unix_s, nowS)}, by ${node.by}` : "";
+  const since = node.since_unix_s ? ` for ${duration(nowS - node.since_unix_s)}, since ${clock(node.since_unix_s, nowS)}, by ${node.by}` : "";
   const wanted = node.desired && node.desired !== node.state ? ` · wanted: ${node.desired.replaceAll("_", " ")}` : "";
   const lines = [element("b", {}, node.node), ` ${NAMES[is] ?? is}${since}${wanted} · ${drawn}`];
   const place = [node.rack, node.node_type, node.partitions?.replaceAll(",", ", ")].filter(Boolean).join(" · ");

@@ -59,11 +59,13 @@ export function local(unixS) {
   return `${of.year}-${of.month}-${of.day} ${of.hour}:${of.minute}`;
 }
 
-export function ago(seconds) {
-  const whole = Math.max(0, Math.round(seconds));
-  if (whole < 90) return `${whole} s`;
-  if (whole < 5400) return `${Math.round(whole / 60)} min`;
-  return whole < 172800 ? `${Math.round(whole / 3600)} h` : `${Math.round(whole / 86400)} days`;
+/** "40 s", "14 min", "2:05 h" (hours and minutes) or "3 d 7 h", as offpeak/display.py writes it. */
+export function duration(seconds) {
+  if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60), hours = Math.floor(minutes / 60), rest = minutes % 60;
+  if (hours < 48) return !hours ? `${minutes} min` : rest ? `${hours}:${String(rest).padStart(2, "0")} h` : `${hours} h`;
+  const inHours = Math.round(seconds / 3600), days = Math.floor(inHours / 24);
+  return inHours % 24 && days < 14 ? `${days} d ${inHours % 24} h` : `${number(Math.round(seconds / 86400))} days`;
 }
 
 export function counted(count, what) {

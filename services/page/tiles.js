@@ -1,6 +1,6 @@
 // The head of the page: who says it, how fresh it is, what was saved, and the present figures.
 import { draw } from "./figures.js";
-import { ago, clock, counted, element, figure, kilowatts, number, say } from "./text.js";
+import { clock, counted, duration, element, figure, kilowatts, number, say } from "./text.js";
 
 const J_PER_KWH = 3.6e6;
 const AWAKE = ["on", "booting", "going down"];
@@ -100,7 +100,7 @@ export function showSaved(accounts) {
   const missing = (account.unknown ?? []).map((name) => `without ${name}, which is not known`);
   if (account.delays_text) missing.push(account.delays_text);
   if (isKnown && account.share === null) missing.push("the bill is not known: meters or prices miss much of this time");
-  if (isKnown && account.cost_per_year === null) missing.push("a rate for a year needs a whole day");
+  if (isKnown && account.cost_per_year === null) missing.push("a yearly rate needs a whole day");
   const why = account.energy_j === null ? accounts.trouble || NOTHING : [byCarbon ? (account.carbon_g === null ? "the CO2 of the electricity is not known" : "") : account.cost === null ? "no price is known" : range, energy, isShadow ? "shadow mode: nothing was done" : "", ...missing].filter(Boolean).join(" · ");
   say(at("saved-note"), why);
   value.hidden = account.energy_j === null;
@@ -127,7 +127,7 @@ export function showAge(status, heardMs) {
   const late = lateS > Math.max(30, 3 * status.cycle_s);
   const never = status.has_looked === false;
   at("looked").dataset.is = late || never ? "late" : "well";
-  if (never && !late) say(at("looked"), `no round of the agent has succeeded yet, it tries every ${ago(status.cycle_s)}`);
-  else say(at("looked"), late ? `the agent has said nothing new for ${ago(lateS)}` : `looks every ${ago(status.cycle_s)}, last at ${clock(status.at_unix_s, status.at_unix_s)}`);
+  if (never && !late) say(at("looked"), `no cycle of the agent has succeeded yet; it tries every ${duration(status.cycle_s)}`);
+  else say(at("looked"), late ? `the agent has reported nothing new for ${duration(lateS)}` : `looks every ${duration(status.cycle_s)}, last at ${clock(status.at_unix_s, status.at_unix_s)}`);
   say(at("scheduler"), status.scheduler_use?.text ? `scheduler: ${status.scheduler_use.text}` : "");
 }

@@ -225,7 +225,7 @@ class Priorities:
             bad = np.flatnonzero(~self.tree.is_user[self.association])
         if len(bad):
             raise BadInput(
-                f"job number {bad[0]} has association {self.association[bad[0]]}, which is no user of the tree",
+                f"job number {bad[0]} has association {self.association[bad[0]]}, which is not a user of the tree",
                 hint="give the row of the user below the account",
             )
 

@@ -35,7 +35,7 @@ class PoweredMachine:
         surplus = self.size % self.units_per_node
         if surplus:
             raise OffpeakError(
-                f"{self.size:,} units are no whole nodes of {self.units_per_node:,}",
+                f"{self.size:,} units are not whole nodes of {self.units_per_node:,}",
                 hint=f"leave out the last {surplus:,} units",
             )
 

@@ -85,7 +85,7 @@ def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> 
             return format_.read(text, name, lenient=lenient, zone=zone)
     if lines := _unlike_swf(head):
         what, remedy = _what_it_is(lines[0])
-        raise BadTrace(f"{name}: is no job log: {what}", hint=remedy or READ)
+        raise BadTrace(f"{name}: is not a job log: {what}", hint=remedy or READ)
     return swf_trace(text, name, lenient=lenient)
 
 

@@ -205,7 +205,7 @@ def _make(folder: Path) -> None:
         with _writing(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise BadInput(f"{folder}: is no folder", hint="name another with --folder") from None
+        raise BadInput(f"{folder}: is not a folder", hint="name another with --folder") from None
 
 
 @contextmanager

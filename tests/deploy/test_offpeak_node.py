@@ -191,7 +191,7 @@ def test_root_writes_into_no_folder_of_another_user(shell: list[str], root: Path
     for folder in (own.parent, elsewhere):
         folder.mkdir()
     own.symlink_to(elsewhere)
-    refused = (1, "offpeak-node: /run/offpeak-node is no folder of its own\n")
+    refused = (1, "offpeak-node: /run/offpeak-node is not a folder of its own\n")
     done = ask(shell, root, "uncap cpu")
     assert (done.returncode, done.stderr, list(elsewhere.iterdir())) == (*refused, [])
     own.unlink()

@@ -81,7 +81,8 @@ def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_e
     for node in ("node9", "node10"):
         output = offpeak(cluster, "nodes", node, "sleep", "--reason", "a quiet night")
         assert (
-            f"{node}: the agent is told, closes it to jobs in the scheduler, and orders it when it has none" in output
+            f"{node}: the agent has the order, closes it to jobs in the scheduler, and orders it when it has none"
+            in output
         )
     cluster.wait(lambda: off(cluster) == {"node10"}, what="the idle node to be off")
     assert cluster.admin.is_shut("node9")

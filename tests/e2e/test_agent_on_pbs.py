@@ -61,7 +61,7 @@ def test_agent_that_sees_only_its_own_jobs_changes_nothing(cluster: PoweredPbs, 
     running.environment[USER_VARIABLE] = "ann"
     running.start()
     try:
-        wait_for_line(running, "WARNING scheduler: qstat: root is no manager")
+        wait_for_line(running, "WARNING scheduler: qstat: root is not a manager")
         for_a_while()
         assert running.runs
         assert [orders(cluster, node) for node in ALL] == [[], [], []]

@@ -126,7 +126,7 @@ def test_one_screen_names_the_cluster_and_counts_its_jobs_and_nodes(site: HeadNo
     done = at_night.estimate()
     assert (done.returncode, done.stderr) == (0, "")
     assumed, first, *others = done.stdout.splitlines()
-    assert assumed.startswith("No prices are given: the money below is that of an assumed tariff, ")
+    assert assumed.startswith("No prices are given: the amounts below are for an assumed tariff, ")
     assert first.startswith("test, ")
     assert first.endswith(": 4 jobs on 4 nodes")
     # Jobs that took longer, on a busy machine, waited in less of the time, which is one line more.

@@ -143,7 +143,7 @@ def test_what_cannot_travel_is_named(workers: DaskWorkers) -> None:
     ("on", "message"),
     [
         ("head:8786", "--on head:8786: no such place to run"),
-        ("slurm:few", "--on slurm:few: 'few' is no number of jobs"),
+        ("slurm:few", "--on slurm:few: 'few' is not a number of jobs"),
     ],
 )
 def test_a_place_that_does_not_exist(on: str, message: str) -> None:

@@ -63,16 +63,16 @@ def test_the_range_of_a_temperature_spans_all_powers() -> None:
     [
         ("", "x: has no table"),
         ("watt,0C\n1W,1.1", "x:1: begins with 'watt'"),
-        ("power,0\n1W,1.1", "x:1: '0' is no temperature"),
+        ("power,0\n1W,1.1", "x:1: '0' is not a temperature"),
         ("power,0C,0C\n1W,1.1,1.1", "x:1: the temperature does not rise"),
         ("power,0C,9C\n1W,1.1,\n", "x:2: no PUE at 9C"),
         ("power,0C,9C\n1W,1.1\n", "x:2: no PUE at 9C"),
         ("power,0C\n1W,1.1,1.2\n", "x:2: has more figures"),
         ("power,0C\n\n9W,1.1\n5W,1.1", "x:4: the power does not rise"),
-        ("power,0C\n9,1.1", "x:2: '9' is no power"),
-        ("load,0C\n9W9,1.1", "x:2: '9W9' is no load"),
-        ("power,0C\n9W,0.9", "x:2: '0.9' is no PUE"),
-        ("power,0C\n9W,nan", "x:2: 'nan' is no PUE"),
+        ("power,0C\n9,1.1", "x:2: '9' is not a power"),
+        ("load,0C\n9W9,1.1", "x:2: '9W9' is not a load"),
+        ("power,0C\n9W,0.9", "x:2: '0.9' is not a PUE"),
+        ("power,0C\n9W,nan", "x:2: 'nan' is not a PUE"),
     ],
 )
 def test_unreadable_facility_value_is_named_by_line(text: str, message: str) -> None:
@@ -90,7 +90,7 @@ def test_loads_are_of_the_full_power(tmp_path) -> None:
 
 
 def test_an_unknown_facility_is_refused() -> None:
-    with pytest.raises(BadInput, match="'airy' is no facility") as problem:
+    with pytest.raises(BadInput, match="'airy' is not a facility") as problem:
         facility_named("airy", full_power_w=1)
     assert "air" in problem.value.hint
 

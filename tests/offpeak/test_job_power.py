@@ -64,7 +64,7 @@ def test_texts_become_rules(text: str, model: PowerModel) -> None:
         ("uniform:100W", "'100W' is not a range of power"),
         ("uniform:300W-100W", "the range '300W-100W' is upside down"),
         ("classes:100W,", "'' is not a number with a unit"),
-        ("measured:5W", "`measured` takes no value, but '5W' is given"),
+        ("measured:5W", "`measured` does not accept a value, but '5W' is given"),
         ("file:", "`file:` names no file"),
     ],
 )

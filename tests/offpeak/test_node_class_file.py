@@ -59,13 +59,13 @@ def test_depths_are_shallow_to_deep_however_they_are_written(file: Path) -> None
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("[standby]", "[standbye]", "standbye: is no key of a node class"),
-        ("leave = {", "leavs = {", "standby.leavs: is no key of a node class"),
+        ("[standby]", "[standbye]", "standbye: is not a key of a node class"),
+        ("leave = {", "leavs = {", "standby.leavs: is not a key of a node class"),
         ('idle = "150W"\n', "", "idle is missing"),
         (WAKE, "", "standby: leave is missing"),
         ('duration = "3min"\n', "", "off.leave: duration is missing"),
-        (WAKE, 'leave = "30s"', "standby.leave: is no table"),
-        ('"150W"\n', "150\n", "idle: 150 is not a text"),
+        (WAKE, 'leave = "30s"', "standby.leave: is not a table"),
+        ('"150W"\n', "150\n", "idle: 150 is not text"),
         ('"30W"', '"30"', "standby.power: '30' has no unit"),
         ('"30W"', '"-30W"', "standby.power: '-30W' is negative"),
         ('"30W"', '"151W"', "standby: 151W is more than the 150W of idle"),
@@ -82,7 +82,7 @@ def test_depths_are_shallow_to_deep_however_they_are_written(file: Path) -> None
         ('[[0, "150W"], [1.0, "0.3kW"]]', "[]", "running: does not begin with utilisation 0 at the idle 150W"),
         ('[[0, "150W"]', '[[0, "140W"]', "running: does not begin with utilisation 0 at the idle 150W"),
         ('[[0, "150W"]', '[[0.1, "150W"]', "running: does not begin with utilisation 0 at the idle 150W"),
-        ('[1.0, "0.3kW"]', "1.0", "running[2]: 1.0 is no point"),
+        ('[1.0, "0.3kW"]', "1.0", "running[2]: 1.0 is not a point"),
         ('[1.0, "0.3kW"]', "", "running: does not end with utilisation 1"),
         ("[1.0,", "[2,", "running[2][1]: 2 is not from 0 to 1"),
         ("0.3kW", "0.1kW", "running: 100W at 1 comes after 150W at 0"),
@@ -136,9 +136,9 @@ def test_an_enclosure_is_optional(file: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("12", "1", "enclosure.nodes: 1 is no whole number from 2 to 1,000"),
-        ("12", "true", "enclosure.nodes: True is no whole number from 2 to 1,000"),
-        ("12", "'12'", "enclosure.nodes: '12' is no whole number from 2 to 1,000"),
+        ("12", "1", "enclosure.nodes: 1 is not a whole number from 2 to 1,000"),
+        ("12", "true", "enclosure.nodes: True is not a whole number from 2 to 1,000"),
+        ("12", "'12'", "enclosure.nodes: '12' is not a whole number from 2 to 1,000"),
         ("nodes = 12, ", "", "enclosure: nodes is missing"),
         ("240W", "240", "enclosure.overhead: "),
         ("240W", "1440W", "enclosure.overhead: 120W for each node is not less than the 120W that sleep saves with it"),
@@ -205,7 +205,7 @@ def test_a_name_is_a_bundled_class_or_a_file(file: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("jugle", "'jugle' is no node class", "did you mean juggle?; or name a TOML file"),
+        ("jugle", "'jugle' is not a node class", "did you mean juggle?; or name a TOML file"),
         ("absent.toml", "absent.toml: no such file", "`ls .` shows what is there"),
     ],
 )

@@ -71,7 +71,7 @@ def test_remarks_and_blank_lines_are_counted(tmp_path_factory: pytest.TempPathFa
         ("[power]\nwindow = 5", ":2: power.window is not a setting", "write it as window below [scheduling]"),
         ("[schedulin]\nwindow = 5", ":1: [schedulin] is not a section", "did you mean [scheduling]?"),
         ("window = 5", ":1: window stands outside every section", "write it as window below [scheduling]"),
-        ("[power]\n\nidle = 75", ":3: power.idle: 75 is not a text", 'write it in quotes: "..."'),
+        ("[power]\n\nidle = 75", ":3: power.idle: 75 is not text", 'write it in quotes: "..."'),
         ("[power]\nidle = '75'", ":2: power.idle: '75' has no unit", "write it like 250W or 1.2kW"),
         ("[scheduling]\nwindow = 0", ":2: scheduling.window: 0 is out of range", "the range is 1 to 1000"),
         ("[scheduling]\nperiod = ", ":2: Invalid value", 'the file is TOML: text stands in quotes, as in idle = "75W"'),

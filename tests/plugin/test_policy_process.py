@@ -65,8 +65,8 @@ def test_each_window_gets_its_order_completed_by_the_ranks_left_out(start: Start
     ("body", "problem"),
     [
         ("raise ValueError('no such tariff')", "failed: ValueError: no such tariff (own_policy_of_test.py, line 4)"),
-        ("return [0, 0]", "returned [0, 0], which is no order of 2 jobs"),
-        ("return [2]", "returned [2], which is no order of 2 jobs"),
+        ("return [0, 0]", "returned [0, 0], which is not an order of 2 jobs"),
+        ("return [2]", "returned [2], which is not an order of 2 jobs"),
         ("return None", "returned None"),
         ("return 'ab'", "returned 'ab'"),
         ("return [0.0, 1.0]", "returned [0.0, 1.0]"),

@@ -33,7 +33,7 @@ def test_period_and_sla(argument: str, period_s: int, sla: float) -> None:
     [
         ("soon", "capacity policy 'ols': "),
         ("0s", "capacity policy 'ols': the period is zero"),
-        ("1h:much", "capacity policy 'ols': 'much' is no slowdown"),
+        ("1h:much", "capacity policy 'ols': 'much' is not a slowdown"),
         ("1h:0.5", "no job has a slowdown of 0.5"),
     ],
 )

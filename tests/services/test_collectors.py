@@ -187,8 +187,8 @@ def reading(meter: str, node: str | None, **changes: Any) -> MeterReport:
         (reading("n3", "n3", at_unix_s=AT_S + 1), "of another time"),
         (reading("n3", "n3", at_unix_s=AT_S - 900), "of another time"),
         (reading("n3", "n3", at_unix_s=float("nan")), "of another time"),
-        (reading("n3", "n3", power_w=float("inf")), "is no number"),
-        (reading("n3", "n3", holds_s=1e9), "is no number"),
+        (reading("n3", "n3", power_w=float("inf")), "is not a number"),
+        (reading("n3", "n3", holds_s=1e9), "is not a number"),
     ],
 )
 def test_a_forged_sweep_counts_nothing(head: Head, report: MeterReport, says: str) -> None:

@@ -109,7 +109,7 @@ def why(
     Of a job that has ended: its energy, its cost, and how much less it cost than at its submission.
     """
     if not JOB_ID.fullmatch(job_id):
-        raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` lists the ids of your jobs")
+        raise BadInput(f"{job_id!r} is not a job ID", hint="`squeue --me` lists the IDs of your jobs")
     from offpeak.ui.agent.status import print_why
 
     print_why(chosen.read(), job_id, as_json=as_json)
@@ -131,7 +131,7 @@ def jobs(
     Each with how much less it cost than at its submission, and what its tier saved.
     """
     if month and (since or end):
-        raise BadInput("--month excludes --since and --endtime", hint="give the one or the others")
+        raise BadInput("--month excludes --since and --endtime", hint="use either the one or the others")
     from offpeak.ui.agent.bills import print_bills
 
     print_bills(chosen.read(), month or (since, end), mine=mine, as_json=as_json)

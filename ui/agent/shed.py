@@ -53,7 +53,7 @@ def _power(target: str) -> dict[str, float | int]:
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
-        raise BadInput(f"{target}: is no share of the present draw", hint="write it like 30%, or a power like 40kW")
+        raise BadInput(f"{target}: is not a share of the present power", hint="write it like 30%, or a power like 40kW")
     return {"share": share}
 
 

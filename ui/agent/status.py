@@ -106,7 +106,7 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         *([f"tier       {printable(job.tier)}"] if job.tier else ()),
         *(
             [f"opt out    {_opt_out_text(job, reply.scheduler)}"]
-            if not (OPT_OUT in job.remedy or "OFFPEAK=now" in job.remedy)
+            if job.cause and not (OPT_OUT in job.remedy or "OFFPEAK=now" in job.remedy)
             else ()
         ),
     ]
@@ -136,7 +136,7 @@ def starts_text(job: JobStatus, clock: LocalClock) -> str:
         return printable(job.start_condition, enough=LONGEST_PROBLEM) or NOT_KNOWN
     at = clock.text(job.would_start_unix_s)
     low, high = clock.text(job.starts_from_unix_s), clock.text(job.starts_by_unix_s)
-    return f"about {at}" if low == high else f"about {at}; 8 of 10 such jobs start from {low} to {high}"
+    return f"about {at}" if low == high else f"about {at}; 80 % of such jobs start between {low} and {high}"
 
 
 def saves_text(job: JobStatus) -> str:

@@ -198,7 +198,7 @@ def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount, *, 
     ]
     table = "\n".join(f"{name:34}{first:>16}{second:>16}" for name, first, second in rows)
     why = "jobs wait for lower prices, if their owners allow it, and for nodes that wake:"
-    why += f"\na real second, which a BMC may take to answer, is {duration_text(factor)} of this day"
+    why += f"\none real second, which a BMC may need to answer, is {duration_text(factor)} of this day"
     used = f"used: {energy_text(with_.energy_j / J_PER_KWH)} for {money_text(with_.cost, 'EUR')}"
     carbon = "" if saved.carbon_g is None else f"\nsaved CO2: {saved.carbon_g / 1000:,.1f} kg"
     levers = "".join(f"\n- by {lever.name}: {money_text(lever.cost, saved.currency)}" for lever in saved.levers)

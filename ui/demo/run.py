@@ -92,7 +92,7 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
                     "; ", "\n  "
                 )
             )
-            say(f"ask it in another terminal, status or queue:\n  {_command('status', plan)}\n")
+            say(f"in another terminal, try status or queue:\n  {_command('status', plan)}\n")
             asyncio.run(Demo(plan, settings, jobs, say, stays=stays).run())
 
 
@@ -234,7 +234,7 @@ class Demo:
             # From now on the agent answers, and changes nothing.
             async with agent.between_rounds():
                 clock.stop()
-                agent.problem_log.report("demo", "its day is over; this is how it ended")
+                agent.problem_log.report("demo", "its day is over; this is its last state")
                 await self._conclude(live, agent, at_s, ending)
         else:
             await self._conclude(live, agent, at_s, ending)
@@ -290,7 +290,7 @@ def ready_ledger(settings: LedgerSettings) -> Ledger:
 def _hung_up(service: Service) -> Settings:
     """End the demo on SIGHUP, which here means that the terminal was closed."""
     service.end()
-    raise OffpeakError("the demo ends: its terminal is gone")
+    raise OffpeakError("the demo ends: its terminal was closed")
 
 
 def _program() -> str:
@@ -317,7 +317,7 @@ def _wait_for_page(plan: DemoPlan, page: Process) -> None:
         except OSError:
             time.sleep(LOOK_S)
     text = (plan.folder / "page.log").read_text().strip()
-    raise OffpeakError(f"the page does not answer at {plan.listen}: {text or 'it said nothing'}")
+    raise OffpeakError(f"the page does not answer at {plan.listen}: {text or 'no answer'}")
 
 
 def _check_free(listen: str) -> None:
@@ -328,7 +328,7 @@ def _check_free(listen: str) -> None:
         with socket.create_server((host, port)):
             return
     except OSError as problem:
-        hint = "without --listen the demo takes a port that is free"
+        hint = "without --listen the demo uses a free port"
         raise BadInput(f"{listen}: {os.strerror(problem.errno or 0)}", hint=hint) from None
 
 

@@ -111,7 +111,7 @@ def cluster_of_settings(machine: MachineSettings) -> Cluster | None:
     for value, name in ((machine.nodes, "--nodes"), (machine.processors_per_node, "--processors-per-node")):
         if value is not None:
             raise BadInput(
-                f"--cluster and {name} exclude each other", hint=f"{machine.cluster} says how large nodes are"
+                f"--cluster and {name} cannot be combined", hint=f"{machine.cluster} says how large nodes are"
             )
     return read_cluster(machine.cluster)
 
@@ -124,7 +124,7 @@ def accounting_of(source: str | None, days: int, settings: Settings, *, lenient:
     scheduler = scheduler_name(settings)
     if scheduler == SLURM:
         return _of_slurm(days, settings, lenient=lenient)
-    hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` says what is read"
+    hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` lists the formats"
     if scheduler is None:
         raise BadTrace("no log is given, and this machine has neither Slurm's sacct nor PBS's accounting", hint=hint)
     if scheduler == SIMULATED:

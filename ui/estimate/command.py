@@ -68,7 +68,7 @@ def estimate(
     from offpeak.ui.estimate.estimate import EstimateRequest, answer
 
     if budget and replays is not None:
-        raise BadInput("--budget and --replays exclude each other", hint="either says how long it takes")
+        raise BadInput("--budget and --replays cannot be combined", hint="either says how long it takes")
     request = EstimateRequest(
         log=log,
         days=days,

@@ -7,9 +7,9 @@ is. Settings and assumptions are for the administrator: they open on a screen, a
 from html import escape
 from pathlib import Path
 
-from offpeak.display import co2_text, duration_text, energy_text, money_text, percent_text
+from offpeak.display import co2_text, duration_text, energy_text, figure, money_text, percent_text
 from offpeak.files import replacing
-from offpeak.model.constants import HOUR_S, MINUTE_S, WEEK_S
+from offpeak.model.constants import HOUR_S, MINUTE_S, WEEK_S, YEAR_S
 from offpeak.model.units import parse_duration_s
 from offpeak.model.zones import date_text
 from offpeak.sim_backend.estimate import CapabilitySaving
@@ -54,16 +54,20 @@ def _head(answer: LeversAnswer) -> str:
     used = estimate.used
     offset_s, zone = estimate.comparison.case.prices.aligned.offset_s, estimate.comparison.case.prices.aligned.zone
     first, last = (date_text(second + offset_s, zone) for second in (used.begin_s, used.until_s))
+    year = YEAR_S / max(used.until_s - used.begin_s, 1)
+    cost = money_text(used.cost.middle, used.currency)
     facts = (
         ("period", f"{first} to {last}, {counted(len(estimate.prepared.case.jobs), 'job')}"),
         ("cluster", f"{counted(estimate.prepared.basis.nodes, 'computer')}, called nodes"),
-        ("used", f"{energy_text(used.energy_kwh.middle, 0)}, {money_text(used.cost.middle, used.currency)}"),
+        ("used", f"{energy_text(used.energy_kwh.middle, 0)}, {cost} ({figure(year * used.cost.middle)} a year)"),
         ("prices", prices_text(estimate.prepared.basis).partition(";")[0]),
         *([] if used.co2_kg is None else [("emitted", co2_text(used.co2_kg))]),
     )
     parts = [f"<header>\n<h1>{escape(estimate.trace.name)}: what offpeak would save on electricity</h1>"]
     if best is None or is_far(estimate):
-        text = NOT_CLAIMED if is_far(estimate) else "Nothing saves money here for certain without making users wait."
+        text = (
+            NOT_CLAIMED if is_far(estimate) else "No measure is certain to save money here without making users wait."
+        )
         parts.append(paragraph(text, css_class="answer"))
     else:
         assert answer.recommended is not None
@@ -142,9 +146,9 @@ def _measures(answer: LeversAnswer) -> list[str]:
         )
         for saving in savings
     ]
-    caption = f"Saved a year, in {used.currency}. The thin line holds 19 of 20 years like this period."
+    caption = f"Saved a year, in {used.currency}. The thin line is the range for 19 of 20 years like this period."
     others = [measure_text(saving.policy) for saving in answer.savings if saving.is_noise]
-    chance = f" Not more than chance here: {'; '.join(map(_decapitalized, others))}." if others else ""
+    chance = f" Not significant here: {'; '.join(map(_decapitalized, others))}." if others else ""
     return [bars_section("What each measure saves", bars, caption + chance)]
 
 
@@ -161,7 +165,7 @@ def _waits(answer: LeversAnswer) -> list[str]:
     for saving in [chosen, *(each for each in shown if each.policy != chosen.policy)]:
         if not saving.longer_run and saving.capability not in ("tiers", "devices"):
             wait_s = today_s if saving.wait_is_noise else today_s + saving.wait_change_s
-            note = "no difference beyond chance" if saving.wait_is_noise else ""
+            note = "no significant difference" if saving.wait_is_noise else ""
             is_chosen = saving.policy == chosen.policy
             rows.append(
                 ChartBar(measure_text(saving.policy), wait_s, duration_text(wait_s), note=note, is_strong=is_chosen)
@@ -185,7 +189,7 @@ def _reasons(answer: LeversAnswer) -> str:
         text = f"Another measure would save {saved} ({_decapitalized(measure_text(most.policy))})"
         longer_s = most.wait_change_s - best.saving.wait_change_s
         if most.share_pct.low <= best.saving.share_pct.high and longer_s < LITTLE_LONGER_S:
-            parts.append(f"{text}. Chance alone can make that difference, and this measure is easier to foresee.")
+            parts.append(f"{text}. That difference may be due to chance, and this measure is more predictable.")
         else:
             parts.append(f"{text}, but its side effects are too large: {_decapitalized(_felt(most))}")
     parts.append("Measures overlap: what two of them save together is less than the sum.")
@@ -200,11 +204,11 @@ def _sure(answer: LeversAnswer) -> str:
     replayed = duration_text(estimate.spreads[0].figures["mean_wait_s"].middle)
     real = f"in reality it waited {duration_text(used.mean_wait_s)}"
     if estimate.are_starts_replayed:
-        real = "and nobody knows how long it waited in reality: the log does not say when jobs started"
+        real = "and how long it waited in reality is not known, because the log has no start times"
     lines = [
         "We replayed the jobs of this period on a simulated copy of the cluster. There a job waits"
         f" {replayed} on average, {real}.",
-        "A year is this period, scaled up: other seasons and other jobs are not in it.",
+        "A year is this period scaled up: other seasons and other jobs are not included.",
     ]
     if estimate.prepared.power.assumed:
         lines.append("How much power the computers draw is assumed. A measurement would narrow the ranges.")
@@ -212,7 +216,7 @@ def _sure(answer: LeversAnswer) -> str:
         often = f"{best.saving.cycles_per_node_day:.1f}"
         lines.append(f"Each computer is switched off {often} times a day on average, and never while a job runs on it.")
     if used.co2_kg is None:
-        lines.append("CO2 is not in these figures: nobody has said how much the electricity of each hour emits.")
+        lines.append("CO2 is not included: how much CO2 the electricity of each hour causes was not given.")
     step = (
         "Next step: the administrator lets offpeak watch for a week. It then only records what it would do. offpeak is"
         " free software."

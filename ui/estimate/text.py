@@ -93,7 +93,7 @@ def assumed_prices_lines(estimate: SavingsEstimate) -> list[str]:
     tariff = estimate.comparison.case.prices.aligned.tariff
     if tariff is None or tariff.basis != ASSUMED_TARIFF_BASIS:
         return []
-    return [f"No prices are given: the money below is that of an assumed tariff, {tariff.text}."]
+    return [f"No prices are given: the amounts below are for an assumed tariff, {tariff.text}."]
 
 
 def headline(estimate: SavingsEstimate) -> str:
@@ -270,7 +270,7 @@ def verdict(answer: LeversAnswer) -> str:
         return NOT_CLAIMED
     wait = f"at most +{duration_text(HARDLY_LONGER_S)}"
     if best is None:
-        return f"Nothing saves more than chance here with acceptable side effects (mean wait {wait})."
+        return f"No saving is significant here with acceptable side effects (mean wait {wait})."
     saving = best.saving
     money = f"{bounds_text(saving.a_year)} {estimate.used.currency} a year"
     only = saving.capability == "order" and estimate.prepared.power.assumed
@@ -328,8 +328,8 @@ BY_SUBMISSION = "jobs wait in the order of submission, for equal nodes: --cluste
 
 
 RANGES = (
-    "brackets hold 19 of 20 further periods as long as the replayed one, a year at most, if load and prices vary like"
-    " those of these weeks; seasons, users and machines that these weeks do not have are not in them"
+    "brackets are the range for 19 of 20 other periods of this length (a year at most) whose load and prices vary like"
+    " those of these weeks; other seasons, users and machines are not included"
 )
 
 
@@ -338,8 +338,8 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
     near = (
-        f"the replay is near the log: jobs wait {duration_text(wait.middle)} on average under {first.policy}, in the"
-        f" log {duration_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
+        f"the replay is close to the log: jobs wait {duration_text(wait.middle)} on average under {first.policy}, in"
+        f" the log {duration_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
     )
     far = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
     if estimate.are_starts_replayed:
@@ -347,10 +347,10 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
             "the replay cannot be compared with the cluster: waits above are replayed, because the log has no starts",
         )
     power = (
-        "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
-        " the same, no order of the queue saves anything"
+        "ranges of energy and money assume 100 to 300 W per busy node; if all jobs draw"
+        " the same power, the order of the queue saves nothing"
     )
-    noise = f"{NOT_SIGNIFICANT}: a range with zero in it, or a difference that chance alone can make"
+    noise = f"{NOT_SIGNIFICANT}: the range includes zero, or the difference may be due to chance"
     held = "" if first.alignments == 1 else ", whose bills differ from the one paid above"
     return [
         *(far or (near,)),
@@ -365,7 +365,7 @@ def assumptions(estimate: SavingsEstimate) -> list[str]:
     """Return what is assumed, how the log was read, and which jobs were left out."""
     zone = zone_text(estimate.comparison.case.prices.aligned.zone) or "this machine"
     period_s, jobs = estimate.used.until_s - estimate.used.begin_s, counted(len(estimate.prepared.case.jobs), "job")
-    seasons = f"a year is {duration_text(period_s)} and {jobs} scaled up: other seasons, other jobs are not in it"
+    seasons = f"a year is {duration_text(period_s)} and {jobs} scaled up, without other seasons and other jobs"
     return [
         *([seasons] if period_s < YEAR_S - DAY_S else []),
         f"hours and days are in the time zone {zone}; --time-zone sets another",

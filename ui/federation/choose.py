@@ -45,7 +45,7 @@ def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -
     """Return the job of a file; raise BadInput if the file cannot be read or is too long."""
     text = read_bytes(path, BadInput)
     if len(text) > MOST_BYTES:
-        raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
+        raise BadInput(f"{path}: is longer than a mebibyte", hint="a script should call programs, not contain them")
     return JobFile(text.decode(errors="surrogateescape"), path.name, arguments, options)
 
 

@@ -112,7 +112,7 @@ def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
 
 
 def _table(forecast: JobForecast) -> TextTable:
-    headers = ("predictor", "expected", "four of five from", "to", "wrong so far by", "rests on")
+    headers = ("predictor", "expected", "80 % from", "to", "mean error so far", "based on")
     rows = []
     for answer in forecast.answers:
         low, _, high = answer.prediction.quantiles[0]
@@ -133,7 +133,7 @@ def _summary(forecast: JobForecast) -> str:
     if best is None:
         return "No job of the log has a known outcome: these are assumptions."
     median = _text(forecast.quantity, float(best.prediction.point[0]))
-    return f"Best on {best.origin.outcomes:,} jobs: {best.predictor}. As likely above as below {median}."
+    return f"Most accurate on {best.origin.outcomes:,} jobs: {best.predictor}. As likely above as below {median}."
 
 
 def forecast_json(forecast: JobForecast) -> str:

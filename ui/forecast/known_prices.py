@@ -144,8 +144,8 @@ def answer(settings: Settings, from_text: str | None, to_text: str | None, *, as
     if known.series is None:
         reasons = "; ".join(str(problem) for problem in known.problems)
         hints = [problem.hint for problem in known.problems if problem.condition not in INCOMPLETE]
-        hint = hints[0] if hints else "--from and --to ask for another time"
-        raise BadPrices(f"no price is known of that time: {reasons}", hint=hint)
+        hint = hints[0] if hints else "use --from and --to for another time"
+        raise BadPrices(f"no price is known for that time: {reasons}", hint=hint)
     tariff = site_tariff(settings.prices.tariff, feed.clock)
     paid = charge_market(tariff, known.series) if tariff.follows_market else known.series
     prices = KnownPrices(settings.feeds.zone, window, zone, known, paid, tariff)

@@ -53,9 +53,9 @@ def print_forecast(
     console = plain_console()
     clock = zone_text(zone) or "this machine"
     bases = set(forecast.prediction.basis)
-    range_ = "known and not forecast, by the tariff" if is_alone else "four of five within the range"
+    range_ = "known from the tariff, not forecast" if is_alone else "80 % lie within the range"
     if not is_alone and bases == {tariff.basis}:
-        range_ = f"no price of that time is known or can be forecast: {tariff.basis}"
+        range_ = f"no price for that time is known or can be forecast: {tariff.basis}"
     console.print(f"{feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; {range_}")
     if tariff.basis in bases:
         # Prices are given, though none for that time.
@@ -83,7 +83,7 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> TextTable:
         figures = [figure(float(bound)) for bound in (point, *bounds)] + [""] * (2 - len(bounds))
         lines.append((f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != last_basis else ""))
         last_basis = basis
-    return text_table(("from", "price", "lowest", "highest", "rests on"), lines, texts=(0, 4))
+    return text_table(("from", "price", "lowest", "highest", "based on"), lines, texts=(0, 4))
 
 
 def is_forecast(basis: str) -> bool:

@@ -94,7 +94,11 @@ def check_site_scheduler(settings: Settings, inventory: Inventory) -> list[Findi
     """Return the findings about the scheduler, as set or detected; about Slurm, which is missing, if there is none."""
     name = scheduler_name(settings) or SLURM
     if name == SIMULATED:
-        return [Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")]
+        return [
+            Finding(
+                "scheduler", name, CheckVerdict.GOOD, "runs inside `offpeak demo` only: other programs cannot query it"
+            )
+        ]
     return check_scheduler(name.capitalize(), scheduler_of(settings), read_managed_site(settings, inventory))
 
 

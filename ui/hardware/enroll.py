@@ -171,7 +171,7 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
 
 def _refused(result: EnrolmentResult) -> EnrolmentResult:
     hint = "compare the pairs above with the cables; if they are right: offpeak enroll --accept-pairs"
-    error = BadInventory(f"{result.node}: nothing proves that its BMC is that of the node", hint=hint)
+    error = BadInventory(f"{result.node}: no proof that this BMC belongs to the node", hint=hint)
     return replace(result, enrolled=None, error=error)
 
 
@@ -196,7 +196,7 @@ def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
             typer.echo(f"{label}: {fold(nodes)} ({', '.join(capabilities)})")
     proven = [result.node for result in probed if result.enrolled and result.proof]
     if proven:
-        typer.echo(f"proven by what the BMC says of itself: {fold(proven)}")
+        typer.echo(f"proven by the identity that the BMC reports: {fold(proven)}")
     found = [failed_finding("bmc", result.node, result.error) for result in probed if result.error]
     for error in group_findings(found):
         typer.echo(f"not enrolled: {fold(error.subjects)}: {error.message}")

@@ -197,7 +197,7 @@ def _show_pairs(addresses: Mapping[str, str]) -> None:
         typer.echo(f"  {line}")
     if sys.stdin.isatty() and not typer.confirm("Are these pairs right?", default=True):
         raise BadInput(
-            "nothing was written: a BMC is not that of its node",
+            "nothing was written: a BMC does not belong to its node",
             hint=f"give the BMCs in the order of the nodes, by name ({NODE}-bmc), or import them: "
             "offpeak enroll --from-netbox FILE",
         )

@@ -156,7 +156,9 @@ def verify(
     The exit code is 0 if all is proven, 1 if something is false, 3 if something is not proven, 2 for bad input.
     """
     if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest := digest.strip().lower()):
-        raise BadInput(f"--digest {digest}: is no digest", hint="it has 64 hexadecimal digits, as in `offpeak report`")
+        raise BadInput(
+            f"--digest {digest}: is not a digest", hint="it has 64 hexadecimal digits, as in `offpeak report`"
+        )
     from offpeak.ui.ledger.evidence import verify_bundle, verify_ledger
 
     if bundle is None:
@@ -175,5 +177,5 @@ def _print_records(
 
 def _form(as_json: bool, as_csv: bool) -> str:
     if as_json and as_csv:
-        raise BadInput("--json and --csv exclude each other", hint="give one of them")
+        raise BadInput("--json and --csv cannot be combined", hint="give one of them")
     return "json" if as_json else "csv" if as_csv else "text"

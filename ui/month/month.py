@@ -120,7 +120,7 @@ def _measures(subject: MonthSubject) -> list[str]:
                 unpriced.append(f"{name}: {energy_text(lever.energy_j / J_PER_KWH)}")
                 continue
             currency = account.currency
-            notes = (lever.known or MODELLED, "chance alone could do it" if lever.is_noise else "")
+            notes = (lever.known or MODELLED, "may be due to chance" if lever.is_noise else "")
             note = ", ".join(filter(None, notes))
             text = money_text(lever.cost, currency)
             bars.append(
@@ -132,7 +132,7 @@ def _measures(subject: MonthSubject) -> list[str]:
         if demand.saved is not None:
             currency = demand.currency
             bars.append(ChartBar("Lowering the highest quarter-hour", demand.saved, money_text(demand.saved, currency)))
-    caption = f"Saved, in {currency}. The thin line holds 19 of 20 cases." if bars else "No price is known."
+    caption = f"Saved, in {currency}. The thin line is the range for 19 of 20 cases." if bars else "No price is known."
     without = f" Without a price: {'; '.join(unpriced)}." if unpriced else ""
     return [bars_section("What each measure saved", bars, caption + without)] if bars or unpriced else []
 
@@ -176,7 +176,7 @@ def _used(subject: MonthSubject) -> list[str]:
     known = [(name, cells) for name, cells in columns if any(cells)]
     names = [line.name or "no account" for line in lines]
     rows = list(zip(names, *(cells for _, cells in known), strict=True))
-    caption = "Of the jobs that ended, by account; empty where nothing is known"
+    caption = "Of the jobs that ended, by account, without the energy of idle nodes; empty where nothing is known"
     return [section("Who used what", table(caption, ("account", *(name for name, _ in known)), rows))]
 
 

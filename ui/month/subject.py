@@ -84,7 +84,7 @@ def period_of(text: str, *, now_unix_s: float, zone: tzinfo, option: str = "--mo
             name = str(first.year) if is_year else f"{MONTHS[first.month - 1]} {first.year}"
     except ValueError:
         hint = "write it like 2026-11" + (", 2026 or 2026-11-01/2026-11-16" if option == "--bill" else "")
-        raise BadInput(f"{option} {text}: is no {'period' if option == '--bill' else 'month'}", hint=hint) from None
+        raise BadInput(f"{option} {text}: is not a {'period' if option == '--bill' else 'month'}", hint=hint) from None
     if span.from_unix_s >= now_unix_s:
         now = datetime.fromtimestamp(now_unix_s, zone)
         raise BadInput(f"{option} {text}: has not begun", hint=f"this month is {now:%Y-%m}")
@@ -94,7 +94,7 @@ def period_of(text: str, *, now_unix_s: float, zone: tzinfo, option: str = "--mo
 ACCOUNT, TOTAL, NODES, DEMAND, SAVED, SHADOW = "account", "jobs", "nodes", "demand", "saved", "shadow"
 SAVING_KINDS = (SAVED, SHADOW)
 IDLE_GPUS = "idle GPUs"
-CHANCE = "chance alone could do it"
+CHANCE = "may be due to chance"
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
 def year_months(text: str, *, now_unix_s: float, zone: tzinfo) -> tuple[int, list[UsePeriod]]:
     """Return the year and its local months, the last one of the current year until now; raise BadInput if invalid."""
     if not (len(text) == 4 and text.isdecimal() and int(text) >= 1970):
-        raise BadInput(f"--year {text}: is no year", hint="write it like 2026")
+        raise BadInput(f"--year {text}: is not a year", hint="write it like 2026")
     year, now = int(text), datetime.fromtimestamp(now_unix_s, zone)
     if year > now.year:
         raise BadInput(f"--year {text}: has not begun", hint=f"this year is {now:%Y}")

@@ -167,7 +167,7 @@ def cap(settings: Settings, nodes: str, limit: str, duration: str, reason: str) 
     for line in reply["lines"]:
         typer.echo(line)
     if reply["failed"]:
-        raise OffpeakError("not all nodes have followed", hint="`offpeak cap` shows the caps in force")
+        raise OffpeakError("not all nodes have the new cap", hint="`offpeak cap` shows the caps in force")
 
 
 def print_caps(settings: Settings, *, as_json: bool) -> None:
@@ -222,8 +222,8 @@ def _send_to_agent(settings: Settings, name: str, to: NodeOrder, reason: str, ot
         raise other from None
     how = "" if to is NodeOrder.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
     typer.echo(
-        f"{name}: the agent is told{how}; a rule may still refuse it: `offpeak nodes {name} show` shows how it goes on,"
-        f" `offpeak history --subject {name}` what was refused"
+        f"{name}: the agent has the order{how}; a rule may still refuse it: `offpeak nodes {name} show` shows its"
+        f" progress, `offpeak history --subject {name}` what was refused"
     )
 
 

@@ -33,7 +33,7 @@ def plan(
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
     if "agent.mode" in chosen.given and not apply:
-        raise BadInput("--mode changes nothing: a plan that is shown changes no job", hint="add --apply")
+        raise BadInput("--mode has no effect: a plan that is only shown changes no job", hint="add --apply")
     from offpeak.ui.plan.plan import PlanRequest, answer
 
     answer(chosen.read(), PlanRequest(day, report, apply, as_json, is_as_set=not chosen.given))

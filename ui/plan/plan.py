@@ -325,7 +325,7 @@ def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[s
     """Return a running agent's plan, else one made here, and why, if the settings have an agent carry out plans."""
     if not request.is_as_set or settings.plan.devices:
         plan, problems = plan_once(settings)
-        alone = "this plan is not the agent's, which knows neither PV nor battery"
+        alone = "this plan differs from the agent's, which does not know PV or battery"
         return plan, (*problems, alone) if settings.plan.devices and settings.agent.queue == PLAN else problems
     try:
         plan = fetch_plan(settings.agent.socket)
@@ -334,7 +334,7 @@ def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[s
         plan, problems = plan_once(settings)
         if settings.agent.queue != PLAN:
             return plan, problems
-        return plan, (*problems, f"this plan is made here and now, and is not the agent's: {problem}")
+        return plan, (*problems, f"this plan was computed here and is not the agent's: {problem}")
     made = datetime.fromtimestamp(plan.at_s, machine_zone())
     return plan, (f"this is the plan that the agent carries out, made at {made:%H:%M:%S}",)
 

@@ -148,7 +148,7 @@ def study(
     from offpeak_studies.report import write_report
 
     if on and processes:
-        raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
+        raise BadInput("--processes is for this machine, --on for others", hint="leave one out; --on slurm:8 is 8 jobs")
     search_s = parse_duration_s(search_time) if search_time else None
     is_grid = name.endswith(".toml")
     given = {"--logs": logs, "--prices": prices, "--replays": replays, "--search-time": search_time}
@@ -224,7 +224,7 @@ def _midnight_s(start: str, time_zone: str) -> int:
 
     zone = parse_zone(time_zone)
     if time_zone != "UTC" and not isinstance(zone, ZoneInfo):
-        raise BadInput(f"the log's header has no place for {time_zone!r}", hint="name a zone, such as Europe/Berlin")
+        raise BadInput(f"the log's header cannot hold {time_zone!r}", hint="name a zone, such as Europe/Berlin")
     try:
         day = date.fromisoformat(start)
     except ValueError:

@@ -216,7 +216,7 @@ def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
     if comparison.case.cluster is not None:
         unknown = "failed nodes, maintenance or limits, except those that the cluster file has"
     return (
-        f"the replay is not near the log: jobs wait {replayed} on average under {name}, in the log {logged};"
+        f"the replay is not close to the log: jobs wait {replayed} on average under {name}, in the log {logged};"
         f" the replay knows no {unknown}",
     )
 
@@ -251,7 +251,7 @@ def longer_remark(comparison: Comparison) -> tuple[str, ...]:
         for each in comparison.outcomes
         if each.baseline and figure(each.baseline.cost) != figure(first.cost)
     ]
-    what = f"jobs end later than under {first.policy}, and the row is of the longer time (in brackets what"
+    what = f"jobs end later than under {first.policy}, and the row covers the longer time (in brackets what"
     return (f"{what} {first.policy} costs until then): {', '.join(later)}",) if later else ()
 
 
@@ -263,7 +263,7 @@ def never_started_remark(outcome: PolicyOutcome) -> str:
 def stopped_remark(outcome: PolicyOutcome) -> str:
     """Say how many runs were stopped for other jobs, and what they had used in vain."""
     hours = f"{outcome.stopped_node_h:,.1f} node-hours"
-    return f"{outcome.policy}: {counted(outcome.stopped_runs, 'run')} stopped for other jobs after {hours} in vain"
+    return f"{outcome.policy}: {counted(outcome.stopped_runs, 'run')} stopped for other jobs, {hours} wasted"
 
 
 def rejected_remark(rejected: RejectedJobs) -> str:

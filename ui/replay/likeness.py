@@ -14,7 +14,7 @@ from offpeak.ui.terminal import TextTable, text_table
 UNKNOWN = "-"
 MOST_ROWS = 40
 """Partitions with a row of their own; of more the smallest share one."""
-NOT_CLAIMED = "No saving is claimed: the replay is not near enough to what happened."
+NOT_CLAIMED = "No saving is claimed: the replay is not close enough to what happened."
 MOST_POLICIES = 4
 """So many columns of policies fit beside those of the log."""
 

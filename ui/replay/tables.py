@@ -205,7 +205,7 @@ def chance_remark(spreads: Sequence[ReplicationSpread]) -> list[str]:
     shown = [(header, name) for header, name in COLUMNS if name in spreads[0].figures]
     names = {each.policy: [header for header, name in shown if each.is_noise(name)] for each in spreads[1:]}
     listed = "; ".join(f"{policy}: {', '.join(headers)}" for policy, headers in names.items() if headers)
-    what = f"{NOT_SIGNIFICANT}, as chance alone can make the difference to {spreads[0].policy}"
+    what = f"{NOT_SIGNIFICANT}, as the difference from {spreads[0].policy} may be due to chance"
     return [f"{what}: {listed}"] if listed else []
 
 

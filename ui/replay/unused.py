@@ -63,7 +63,7 @@ def refuse_unused(
             "no policy changes the order of jobs whose priorities are rights",
             "add --policy easy,greedy, and --cluster FILE with priorities or QOS",
         ),
-        (("prices.decide_by",), orders or is_estimate, "no policy goes by it", "add --policy easy,greedy"),
+        (("prices.decide_by",), orders or is_estimate, "no policy uses it", "add --policy easy,greedy"),
         (("scheduling.estimates",), backfills or bool(sleepers), "fcfs plans without run times", "add --policy easy"),
         (
             ("plan.peak_target", "plan.peak_wait"),
@@ -89,7 +89,7 @@ def refuse_unused(
         (
             ("capacity.cycle_cost",),
             "priced" in sleepers,
-            "only the capacity policy priced weighs wear",
+            "only the capacity policy priced accounts for wear",
             "add --capacity always-on,priced",
         ),
         (

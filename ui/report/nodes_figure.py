@@ -223,7 +223,7 @@ def nodes_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
     return Figure(
         name="nodes",
         heading="Nodes over time",
-        summary="How many nodes run jobs, idle, sleep and are on their way, under one policy at a time.",
+        summary="How many nodes run jobs, idle, sleep or change state, under one policy at a time.",
         caption=_caption(subject, stretches_s),
         keys=keys,
         data=[

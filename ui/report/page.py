@@ -153,7 +153,7 @@ def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     wait = f"the mean wait {verb} from {before} to {after}" if before != after else f"the mean wait stayed at {after}"
     if other.worst_postponement_s <= 0:
         return f"{wait}; no job started later"
-    return f"{wait}; the most postponed job started {duration_text(other.worst_postponement_s)} later"
+    return f"{wait}; the most delayed job started {duration_text(other.worst_postponement_s)} later"
 
 
 def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:

@@ -104,7 +104,7 @@ def summary_section(subject: ReportSubject) -> str:
             *([units.co2.figure(emitted_kg)] if units.co2 and emitted_kg is not None else []),
         )
 
-    scaled = f"{duration_text(length_s)} scaled to a year: other seasons and other jobs are not in it"
+    scaled = f"{duration_text(length_s)} scaled to a year, without other seasons and other jobs"
     caption = f"Against {first.policy}; {scaled if per == 'a year' else 'of the time of the log'}"
     if first.bill is not None:
         caption += f"; money is {'the whole bill, with' if first.cost == first.bill else 'without'} demand charges"
@@ -175,7 +175,7 @@ def _cells(
 def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
     if not spreads:
         return ONE_REPLAY
-    chance = f"{NOT_SIGNIFICANT} is a difference to {spreads[0].policy} that chance alone can make"
+    chance = f"{NOT_SIGNIFICANT} is a difference from {spreads[0].policy} that may be due to chance"
     return f"{'Means' if spreads[0].alignments == 1 else 'Medians'} of {spread_remark(spreads)}; {chance}."
 
 
@@ -192,7 +192,7 @@ def postponed_section(subject: ReportSubject) -> str:
         parts = [paragraph("Only one policy was replayed: no job starts later than under another.")]
     else:
         parts = [_policy_part(subject, policy) for policy in subject.others]
-    return section("Who waits longest for it", *parts)
+    return section("Jobs that are delayed most", *parts)
 
 
 def most_postponed(run: PolicyRun, baseline: PolicyRun, count: int) -> Int64:
@@ -278,7 +278,7 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
     parts = (
         definitions((("machine", machine_text(subject.prepared.basis)),)),
         bullets((*unlike, *remarks(subject.trace, subject.prepared, subject.comparison))),
-        "<h3>What the words mean</h3>",
+        "<h3>Definitions</h3>",
         definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
         "<h3>The same again</h3>",
         *(_origin_terms(origin) if origin else ()),
@@ -286,7 +286,7 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
             f"Made by offpeak {installed_version()}. Replays are deterministic: the same input gives the same figures."
         ),
     )
-    return section("What this rests on", *parts)
+    return section("Assumptions", *parts)
 
 
 def _origin_terms(origin: ReportOrigin) -> tuple[str, ...]:

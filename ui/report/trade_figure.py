@@ -33,14 +33,14 @@ def cost_figure(subject: ReportSubject) -> Figure:
     whole = periods.until(first.run.usage.until_s)
     baseline = cost_by_period(comparison.case, first.run, whole)
     currency = comparison.outcomes[0].currency
-    below = f", and what the others save of it (below 0: cost more){_note(periods)}" if savings else _note(periods)
+    below = f", and what the others save (below 0: they cost more){_note(periods)}" if savings else _note(periods)
     return Figure(
         name="cost",
         heading=f"Cost per {periods.unit}",
         summary=f"Cost of each {periods.unit} under {first.name}"
         + (" and the others' savings. " if savings else ". ")
         + "; ".join(f"{each.name}: {money_text(each.outcome.cost, currency)} in all" for each in subject.policies),
-        caption=f"What electricity costs in each {periods.unit} under {first.name}{below}.",
+        caption=f"Cost of the electricity of each {periods.unit} under {first.name}{below}.",
         keys=tuple(replace(policy.key, is_area=True) for policy in subject.policies),
         data=[_bars(subject, first, whole, baseline), *savings],
         layout={
@@ -224,7 +224,7 @@ def _axis(title: str, ends: list[float], **more: Any) -> Json:
 
 
 FRONT_KEY = Key("no policy is better in both", "var(--text)")
-POSSIBLE_KEY = Key("possible, were the future known", "var(--muted)", "8 4")
+POSSIBLE_KEY = Key("possible if the future were known", "var(--muted)", "8 4")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star")
 HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX = 390, 30, 48
 SMALLEST_PX, GROWTH_PX = 9, 10

@@ -83,6 +83,6 @@ def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> s
             folded("All figures of the replayed time", savings_section(subject)),
             folded("Which jobs start later", postponed_section(subject)),
             folded("The busiest days, job by job", figure_section(jobs_figure(subject, _busiest(subject)))),
-            folded("Assumptions, words, and how to make this again", foundations_section(subject, origin)),
+            folded("Assumptions, definitions, and how to reproduce this report", foundations_section(subject, origin)),
         ],
     )

@@ -338,5 +338,5 @@ def _refuse(fields: Fields, row: int, read: Mapping[str, Int64], job: int, sourc
     name = next(name for name, values in read.items() if values[job] == BAD)
     value = fields.table[name].cast(pa.binary())[row].as_py()[:SHOWN].decode(errors="replace")
     is_time = name in TIMES
-    fault = f"{name} is no {'time' if is_time else 'value that Slurm writes'}: {value!r}"
+    fault = f"{name} is not a {'time' if is_time else 'value that Slurm writes'}: {value!r}"
     source.refuse(fields.block.line_of_row(int(row)), fault, TIME_HINT if is_time else LENIENT_HINT)

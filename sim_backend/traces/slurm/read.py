@@ -324,7 +324,7 @@ def _fields_of(block: job_fields.Block, source: job_fields.TextSource) -> job_fi
     is_cut = odd[-1:] == [len(lines) - 1] and not block.text.endswith(b"\n")
     malformed = odd[:-1] if is_cut else odd
     for index in malformed:
-        source.refuse(block.first_line + index, "is no line of jobcomp/filetxt")
+        source.refuse(block.first_line + index, "is not a line of jobcomp/filetxt")
     filled = b"\n".join(line if match else b"" for line, match in zip(lines, matches, strict=True))
     rows = [match.groups(b"") for match in matches if match]
     return job_fields.Fields(replace(block, text=filled), _table(rows), len(malformed), is_cut)

@@ -229,7 +229,7 @@ def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "message"), [(["nod"], "--by nod: is no group"), (["node", "user"], "not known by user")]
+    ("by", "message"), [(["nod"], "--by nod: is not a group"), (["node", "user"], "not known by user")]
 )
 def test_groups_that_nobody_measures_are_refused(by: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=message):

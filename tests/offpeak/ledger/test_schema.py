@@ -292,7 +292,7 @@ def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mysql://db/offpeak", "is no address of a SQLite file or a PostgreSQL database"),
+        ("mysql://db/offpeak", "is not an address of a SQLite file or a PostgreSQL database"),
         ("sqlite:///ledger.sqlite", "has no absolute path"),
         ("postgresql://offpeak:hush@db1/offpeak", "has a password in it"),
         ("postgresql://offpeak@db1/offpeak?password=hush", "has a password in it"),

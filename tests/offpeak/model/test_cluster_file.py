@@ -90,27 +90,27 @@ def test_a_file_of_one_node_type_suffices() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
-        ("count = 4", "count = -4", "node_types.gpu.count: -4 is no whole number from 1 to", "without quotes"),
-        ("count = 4", 'count = "4"', "node_types.gpu.count: '4' is no whole number from 1 to", "without quotes"),
+        ("count = 4", "count = -4", "node_types.gpu.count: -4 is not a whole number from 1 to", "without quotes"),
+        ("count = 4", 'count = "4"', "node_types.gpu.count: '4' is not a whole number from 1 to", "without quotes"),
         ("count = 4\n", "", "node_types.gpu: count is missing", "add count = 100, or the names of its nodes"),
         ('nodes = "t', 'count = 9\nnodes = "t', "node_types.thin.count: is 9, but nodes has 10", "leave count out"),
         ("cores = 48\n", "", "node_types.gpu: cores is missing", "add cores = 64"),
-        ("cores = 48", "cpus = 48", "node_types.gpu.cpus: is no key of a cluster", "did you mean gpus?"),
+        ("cores = 48", "cpus = 48", "node_types.gpu.cpus: is not a key of a cluster", "did you mean gpus?"),
         ("count = 4", 'nodes = "t[09-12]"', "node_types.gpu: 't09' is a node of 'thin' too", "a node has one type"),
-        ('"512GiB"', "512", "node_types.gpu.memory: 512 is not a text", 'memory = "256GiB"'),
+        ('"512GiB"', "512", "node_types.gpu.memory: 512 is not text", 'memory = "256GiB"'),
         ('"512GiB"', '"512GB"', "node_types.gpu.memory: unknown unit 'GB'", "GiB"),
-        ("a100 = 4", "a100 = 0", "node_types.gpu.gpus.a100: 0 is no whole number from 1 to", "without quotes"),
+        ("a100 = 4", "a100 = 0", "node_types.gpu.gpus.a100: 0 is not a whole number from 1 to", "without quotes"),
         ('["thin", "gpu"]', "[]", "partitions.all.node_types: has no node type", "known: gpu, thin"),
-        ('["thin", "gpu"]', '["thim"]', "partitions.all.node_types: 'thim' is no node type", "did you mean thin?"),
+        ('["thin", "gpu"]', '["thim"]', "partitions.all.node_types: 'thim' is not a node type", "did you mean thin?"),
         ('["thin", "gpu"]', '["gpu", "gpu"]', "partitions.all.node_types: 'gpu' is given twice", "keep one"),
         ('["thin", "gpu"]', '"gpu"', "partitions.all.node_types: 'gpu' is not a list", '["thin", "fat"]'),
         ('node_types = ["thin"]\n', "", "partitions.cpu: node_types is missing", 'add node_types = ["thin", "fat"]'),
         ("[partitions.all]", "[partitions.cpu]", "('partitions', 'cpu') twice", "rename one of the two"),
         ("shared = true", "shared = 1", "partitions.cpu.shared: 1 is not true or false", "without quotes"),
         ('"24h"', '"24"', "partitions.cpu.limit: '24' has no unit", "30min"),
-        ('"t[01-02]"', '"t[01-20]"', "reservations.maint: 't11' is no node", "`nodes`"),
-        ("matlab = 10", "matlab = -1", "licences.matlab: -1 is no whole number", "without quotes"),
-        ("[partitions.cpu]", "[partitions]\ncpu = 3\n[other]", "alps.toml: other: is no key of a cluster", "known:"),
+        ('"t[01-02]"', '"t[01-20]"', "reservations.maint: 't11' is not a node", "`nodes`"),
+        ("matlab = 10", "matlab = -1", "licences.matlab: -1 is not a whole number", "without quotes"),
+        ("[partitions.cpu]", "[partitions]\ncpu = 3\n[other]", "alps.toml: other: is not a key of a cluster", "known:"),
     ],
 )
 def test_bad_input_names_the_place_and_the_remedy(old: str, new: str, message: str, hint: str) -> None:
@@ -164,7 +164,7 @@ def test_qos_have_limits() -> None:
     ("old", "new", "message", "hint"),
     [
         ('qos = "cpu"', 'qos = "cpus"', "partitions.cpu.qos: 'cpus' is no QOS of the file", "did you mean cpu?"),
-        ('qos = "cpu"', "qos = 3", "partitions.cpu.qos: 3 is not a text", "in quotes"),
+        ('qos = "cpu"', "qos = 3", "partitions.cpu.qos: 3 is not text", "in quotes"),
         ('["cpu"]', '["low"]', "qos.high.preempts_qos: 'low' is no QOS of the file", "known: cpu, high"),
         (
             "most_nodes = 4",
@@ -172,17 +172,17 @@ def test_qos_have_limits() -> None:
             "qos: jobs of cpu, high may stop each other",
             "take one of them out of preempts_qos",
         ),
-        ("user_jobs = 2", "user_jobs = -2", "qos.high.user_jobs: -2 is no whole number from 0", "without quotes"),
+        ("user_jobs = 2", "user_jobs = -2", "qos.high.user_jobs: -2 is not a whole number from 0", "without quotes"),
         (
             '"cancel"',
             '"stop"',
-            "qos.high.preempt_mode: 'stop' is no mode of preemption",
+            "qos.high.preempt_mode: 'stop' is not a known mode of preemption",
             "known: cancel, off, requeue, suspend",
         ),
         ('"5min"', '"5 parsecs"', "qos.high.exempt: unknown unit 'parsecs'", "known: d, h, min, s"),
         ("first = true", "first = 1", "preemption.youngest_first: 1 is not true or false", "without quotes"),
-        ("youngest_first", "oldest_first", "preemption.oldest_first: is no key of", "did you mean youngest_first?"),
-        ("user_jobs = 2", "users = 2", "qos.high.users: is no key of a cluster", "did you mean user_"),
+        ("youngest_first", "oldest_first", "preemption.oldest_first: is not a key of", "did you mean youngest_first?"),
+        ("user_jobs = 2", "users = 2", "qos.high.users: is not a key of a cluster", "did you mean user_"),
     ],
 )
 def test_bad_limits_name_the_place_and_the_remedy(old: str, new: str, message: str, hint: str) -> None:
@@ -197,7 +197,7 @@ def test_bad_limits_name_the_place_and_the_remedy(old: str, new: str, message: s
     [
         (b"", "a.toml: node_types is missing"),
         (b"[node_types]", "a.toml: node_types: names no node type"),
-        (b"node_types = 3", "a.toml: node_types: is no table"),
+        (b"node_types = 3", "a.toml: node_types: is not a table"),
         (b"\xff", "a.toml: is not UTF-8 text"),
         (b"[[", "a.toml: "),
     ],
@@ -367,16 +367,21 @@ def test_the_order_of_jobs() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
-        ("age = 1000\n", "ages = 1000\n", "priority.ages: is no key of a cluster", "did you mean age?"),
-        ("age = 1000\n", "age = -1\n", "priority.age: -1 is no whole number from 0 to 4,294,967,295", "quotes"),
-        ("age = 1000\n", 'order = "fifo"\n', "priority.order: 'fifo' is no order of jobs", "known: "),
-        ("age = 1000\n", 'order = "recorded"\n', "fair_share: is no part of the order 'recorded'", "leave it out"),
+        ("age = 1000\n", "ages = 1000\n", "priority.ages: is not a key of a cluster", "did you mean age?"),
+        ("age = 1000\n", "age = -1\n", "priority.age: -1 is not a whole number from 0 to 4,294,967,295", "quotes"),
+        ("age = 1000\n", 'order = "fifo"\n', "priority.order: 'fifo' is not a known order of jobs", "known: "),
+        ("age = 1000\n", 'order = "recorded"\n', "fair_share: is not a part of the order 'recorded'", "leave it out"),
         ('"1d"', '"0s"', "priority.max_age: is 0", 'leave it out, or write a time such as "7d"'),
-        ("dampening = 3", "dampening = 0", "priority.dampening: 0 is no whole number from 1", "without quotes"),
-        ('"physics"', '"physic"', "priority.accounts.lasers: parent 'physic' is no account", "did you mean physics?"),
+        ("dampening = 3", "dampening = 0", "priority.dampening: 0 is not a whole number from 1", "without quotes"),
+        ('"physics"', '"physic"', "priority.accounts.lasers: parent 'physic' is not an account", "mean physics?"),
         ("shares = 30", 'parent = "lasers"', "priority.accounts.lasers: stands below itself", "take out one parent"),
-        ("shares = 30", 'shares = "30"', "priority.accounts.physics.shares: '30' is no whole number", "without quotes"),
-        ("{ anna = 1 }", "3", "priority.accounts.lasers.users: is no table", "users = { anna = 3 }"),
+        (
+            "shares = 30",
+            'shares = "30"',
+            "priority.accounts.physics.shares: '30' is not a whole number",
+            "without quotes",
+        ),
+        ("{ anna = 1 }", "3", "priority.accounts.lasers.users: is not a table", "users = { anna = 3 }"),
     ],
 )
 def test_bad_input_to_the_order_names_the_place(old: str, new: str, message: str, hint: str) -> None:
@@ -387,6 +392,6 @@ def test_bad_input_to_the_order_names_the_place(old: str, new: str, message: str
 
 
 def test_an_order_that_is_no_table() -> None:
-    with pytest.raises(BadInput, match=r"alps.toml: priority: is no table") as caught:
+    with pytest.raises(BadInput, match=r"alps.toml: priority: is not a table") as caught:
         parse_cluster(('priority = "recorded"\n' + ALPS).encode(), "alps.toml")
     assert caught.value.hint.startswith("write [priority], and below it order, ")

@@ -75,10 +75,10 @@ def test_a_series_that_is_short_or_has_a_gap_is_named(tmp_path: Path, begin_h: i
     ("text", "problem"),
     [
         ("", "describes no device"),
-        ("[wind]\n", "wind: is no key"),
+        ("[wind]\n", "wind: is not a key"),
         (BATTERY.replace('"1MWh"', '"-1MWh"'), "battery.capacity: '-1MWh' is negative"),
         (BATTERY.replace('"1MWh"', '"0kWh"'), "battery.capacity: '0kWh' is nothing"),
-        (BATTERY.replace('"1MWh"', "1000"), "battery.capacity: 1000 is not a text"),
+        (BATTERY.replace('"1MWh"', "1000"), "battery.capacity: 1000 is not text"),
         (BATTERY.replace('"1MWh"', '"1MW"'), "battery.capacity: unknown unit 'MW'"),
         (BATTERY.replace('"250kW"', '"-3kW"'), "battery.charge: '-3kW' is negative"),
         (BATTERY.replace("0.88", "1.1"), "battery.efficiency: 1.1 is not from 0 to 1"),
@@ -89,7 +89,7 @@ def test_a_series_that_is_short_or_has_a_gap_is_named(tmp_path: Path, begin_h: i
         ("[pv]\n", "pv: power is missing"),
         ('[pv]\nradiation = "pv.csv"\n', "pv: peak is missing"),
         ('[pv]\npower = "pv.csv"\npeak = "3kW"\n', "pv.peak: goes with radiation"),
-        ("[pv]\npower = 3\n", "pv.power: 3 is not a text"),
+        ("[pv]\npower = 3\n", "pv.power: 3 is not text"),
         ('[pv]\npower = "other.csv"\n', "other.csv"),
     ],
 )

@@ -466,9 +466,9 @@ def test_day_and_month_are_told_apart(tmp_path: Path, dates: tuple[str, str], be
         (("1/2/2024 00:00", "1/2/2024 01:00"), "day and the month cannot be told apart"),
         (("30/2/2024 00:00", "30/2/2024 01:00"), "the time '30/2/2024 00:00' cannot be read"),
         (("1.2.2024 00:00", "1.2.2024 25:00"), "the time '1.2.2024 25:00' cannot be read"),
-        (("0001-01-01 00:00", "0001-01-01 01:00"), "'0001-01-01 00:00' is no plausible time of a price"),
-        (("0001/01/01 00:00", "0001/01/01 01:00"), "'0001/01/01 00:00' is no plausible time of a price"),
-        (("9999-12-31 22:00Z", "9999-12-31 23:00Z"), "'9999-12-31 22:00Z' is no plausible time of a price"),
+        (("0001-01-01 00:00", "0001-01-01 01:00"), "'0001-01-01 00:00' is not a plausible time of a price"),
+        (("0001/01/01 00:00", "0001/01/01 01:00"), "'0001/01/01 00:00' is not a plausible time of a price"),
+        (("9999-12-31 22:00Z", "9999-12-31 23:00Z"), "'9999-12-31 22:00Z' is not a plausible time of a price"),
     ],
 )
 def test_a_date_that_is_none_or_two_is_refused(tmp_path: Path, dates: tuple[str, str], message: str) -> None:

@@ -105,8 +105,8 @@ def test_what_is_fed_in_is_paid_where_the_rate_says_so() -> None:
         ({"flatdemandunit": "kVA"}, "is per kVA, not per kW"),
         ({"energyweekdayschedule": [[0] * 24] * 11}, "not of 12 months of 24 known periods"),
         ({"energyweekendschedule": [[7] * 24] * 12}, "not of 12 months of 24 known periods"),
-        ({"energyratestructure": [3, 4]}, "is no tariff of the URDB: TypeError"),
-        ({"energyratestructure": [[{"rate": "x"}], [{"rate": 1}]]}, "'x' is no plausible price"),
+        ({"energyratestructure": [3, 4]}, "is not a tariff of the URDB: TypeError"),
+        ({"energyratestructure": [[{"rate": "x"}], [{"rate": 1}]]}, "'x' is not a plausible price"),
     ],
 )
 def test_what_cannot_be_charged_exactly_is_refused(change: dict[str, Any], message: str) -> None:

@@ -241,7 +241,7 @@ def test_a_user_who_sees_nothing_or_may_order_nothing(server: Server) -> None:
     ann = PbsUser("ann", "head.site.org")
     server.qmgr("set server query_other_jobs = False")
     (hidden,) = check_contract(server.scheduler(ann).traits().contract, ManagedSite((), ALL))
-    assert hidden.what == "ann is no manager, and query_other_jobs is not set: ann sees no jobs of others"
+    assert hidden.what == "ann is not a manager, and query_other_jobs is not set: ann sees no jobs of others"
     assert hidden.reason == "a node whose jobs are hidden looks free; not switched off: node[1-3]"
     server.qmgr("set server query_other_jobs = True")
     (refused,) = check_contract(server.scheduler(ann).traits().contract, ManagedSite((), ALL))

@@ -151,7 +151,7 @@ CASES: tuple[tuple[str, dict[str, str], str, str], ...] = (
     ("SuspendExcNodes, SuspendExcParts", {"SuspendExcNodes": "n[1,9]"}, "not switched off: n1", "take n1 out of nodes"),
     ("SuspendExcNodes, SuspendExcParts", {"SuspendExcNodes": "ALL"}, "not switched off: n[1-3]", "take n[1-3] out"),
     ("SuspendExcNodes, SuspendExcParts", {"SuspendExcParts": "big"}, "not switched off: n3", "out of SuspendExcParts"),
-    ("SuspendExcNodes: known nodes", {"SuspendExcNodes": "login"}, "names login, which is no node", "NodeSet"),
+    ("SuspendExcNodes: known nodes", {"SuspendExcNodes": "login"}, "names login, which is not a node", "NodeSet"),
 )
 
 

@@ -104,11 +104,11 @@ def test_the_weights_decide_for_jobs_without_a_goal(weights: str, where: str) ->
     [
         ("time=25", "weights of 25 %"),
         ("time=125,cost=-25", "weights of 100 %"),
-        ("speed=100", "'speed' is no weight"),
+        ("speed=100", "'speed' is not a weight"),
         ("time=50,time=50", "'time' stands there twice"),
         ("time=much,cost=50", "'time=much' has no share in per cent"),
         ("time=nan,cost=50", "'time=nan' has no share"),
-        ("", "is no weight"),
+        ("", "is not a weight"),
     ],
 )
 def test_wrong_weights_are_refused(text: str, problem: str) -> None:

@@ -30,9 +30,9 @@ def test_a_live_series_leaves_the_cue_open() -> None:
     ("mix", "message", "hint"),
     [
         ({"coal": 50, "hydro": 40}, "the shares add up to 90 %", "other"),
-        ({"coal": 120, "hydro": -20}, "hydro: -20 % is no share", "zero or more"),
-        ({"cole": 100}, "cole: is no source of energy", "did you mean coal?"),
-        ({"coal": float("nan")}, "coal: nan % is no share", "zero or more"),
+        ({"coal": 120, "hydro": -20}, "hydro: -20 % is not a share", "zero or more"),
+        ({"cole": 100}, "cole: is not a source of energy", "did you mean coal?"),
+        ({"coal": float("nan")}, "coal: nan % is not a share", "zero or more"),
     ],
 )
 def test_shares_that_cannot_be(mix: dict[str, float], message: str, hint: str) -> None:

@@ -75,7 +75,7 @@ WRONG = [
     (changed("pue", "pue = nan"), "sites.north.pue: nan: input should be a finite number", "sites.md"),
     (changed("pue", ""), "sites.north: has none of pue, facility", "give one of them"),
     (changed("pue", 'pue = 1.2\nfacility = "air"'), "sites.north.facility: stands beside pue", "leave one"),
-    (changed("pue", 'facility = "airy"'), "sites.north.facility: 'airy' is no facility", "did you mean air"),
+    (changed("pue", 'facility = "airy"'), "sites.north.facility: 'airy' is not a facility", "did you mean air"),
     (changed("pue", 'facility = "mine.csv"'), "sites.north.facility: ", ""),
     (changed("pue", 'facility = "air"\noutside = nan'), "sites.north.outside: nan", "sites.md"),
     (
@@ -85,7 +85,7 @@ WRONG = [
     ),
     (
         changed("energy_mix", "energy_mix = { cole = 100 }"),
-        "sites.north.energy_mix: cole: is no source of energy",
+        "sites.north.energy_mix: cole: is not a source of energy",
         "did you mean coal?",
     ),
     (changed("energy_mix", ""), "sites.north: has none of energy_mix, esc, carbon_zone", "give one of them"),
@@ -93,7 +93,7 @@ WRONG = [
     (changed("energy_mix", 'esc = "400W"'), "sites.north.esc: unknown unit 'W'", "known: g/kWh, kg/MWh, kg/kWh"),
     (
         changed("energy_mix", 'carbon_zone = "US-NY-NYSI"'),
-        "sites.north.carbon_zone: 'US-NY-NYSI' is no zone of carbon intensity",
+        "sites.north.carbon_zone: 'US-NY-NYSI' is not a zone of carbon intensity",
         "did you mean US-NY-NYIS?",
     ),
     (
@@ -103,7 +103,7 @@ WRONG = [
     ),
     (
         changed("tariff", 'price_zone = "DE_LU"'),
-        "sites.north.price_zone: 'DE_LU' is no price zone",
+        "sites.north.price_zone: 'DE_LU' is not a price zone",
         "did you mean DE-LU?",
     ),
     (changed("tariff", 'tariff = "on=1"'), "sites.north.tariff: the tariff 'on=1' needs both", "write it like"),
@@ -113,7 +113,7 @@ WRONG = [
     (NORTH + "cores = 4", "sites.north.cores: stands beside nodes", "leave one of the two"),
     (changed("nodes", "cores = 30"), "sites.north.cores_per_node: goes with nodes", "give nodes"),
     (NORTH + "largest_job = 121", "sites.north.largest_job: 121 cores, but there are 120", "give fewer"),
-    (NORTH + "largest_jobs = 2", "sites.north.largest_jobs: is no key", "largest_job?"),
+    (NORTH + "largest_jobs = 2", "sites.north.largest_jobs: is not a key", "largest_job?"),
     (NORTH + "ranks = { hpl = 0 }", "sites.north.ranks.hpl: 0: input should be greater than 0", "sites.md"),
     (NORTH + 'features = "gpu"', "sites.north.features: 'gpu' is not a list", "sites.md"),
     (NORTH + "allocations_since = 2026-10-01", "sites.north.allocations_since: goes with allocations", "give both"),

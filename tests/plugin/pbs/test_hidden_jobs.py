@@ -66,7 +66,7 @@ def test_nothing_is_read_if_only_own_jobs_are_shown(kind: str, tmp_path: Path, m
             assert refused.value.hint.startswith("make ann a manager: qmgr -c 'set server managers += ann@head'")
         (found,) = check_scheduler(kind, blind, ManagedSite())
         assert found.verdict is CheckVerdict.BAD
-        assert found.message.startswith("ann is no manager")
+        assert found.message.startswith("ann is not a manager")
         monkeypatch.delenv(USER_VARIABLE)
         running.run("qmgr", "-c", "set server managers += ann@head")
         monkeypatch.setenv(USER_VARIABLE, "ann")
@@ -80,8 +80,8 @@ def test_a_recorded_torque_shows_its_manager_everything_and_nobody_else(
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     made = RECORDINGS[name].scheduler(tmp_path)
-    assert not any("is no manager" in found.what for found in check_contract(made.traits().contract, ManagedSite()))
-    with pytest.raises(CannotAskPbs, match="alice is no manager"):
+    assert not any("is not a manager" in found.what for found in check_contract(made.traits().contract, ManagedSite()))
+    with pytest.raises(CannotAskPbs, match="alice is not a manager"):
         TorqueScheduler(SETTINGS, user=PbsUser("alice", "head")).view()
 
 

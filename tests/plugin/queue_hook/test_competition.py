@@ -92,11 +92,11 @@ def test_a_share_of_a_node_counts_as_a_full_node_of_such_jobs() -> None:
     [
         (Request(("batch",), (Chunk(1, 1, gpus=1),)), "no node of partition batch has 1 core, 1 GPU"),
         (Request(("nowhere",), (Chunk(1),)), "there is no partition nowhere"),
-        (None, "its request is not understood: 'a&&b' is no constraint on features"),
+        (None, "its request is not understood: 'a&&b' is not a constraint on features"),
     ],
 )
 def test_a_job_that_fits_no_nodes_keeps_its_place_and_says_why(request_of: Request | None, why: str) -> None:
-    problem = "" if request_of else "'a&&b' is no constraint on features"
+    problem = "" if request_of else "'a&&b' is not a constraint on features"
     odd = a_job(2, request=request_of, request_problem=problem)
     jobs = [asks(1, Chunk(1, 64)), odd, asks(3, Chunk(1, 64))]
     made = plan(jobs, [300.0, 200.0, 100.0])

@@ -57,15 +57,15 @@ def test_user_hints_are_parsed(comment, allowed):
         ),
         (
             "offpeak:checkpoint=KILL@5s",
-            "offpeak:checkpoint=KILL@5s: 'KILL' is no such signal; one of USR1, USR2, TERM, INT, HUP",
+            "offpeak:checkpoint=KILL@5s: 'KILL' is not a known signal; one of USR1, USR2, TERM, INT, HUP",
         ),
         (
             "offpeak:checkpoint=2d",
-            "offpeak:checkpoint=2d: '2d' is no time for a checkpoint; from 1s to less than a day",
+            "offpeak:checkpoint=2d: '2d' is not a time for a checkpoint; from 1s to less than a day",
         ),
         (
             "offpeak:deadline=tomorrow",
-            "offpeak:deadline=tomorrow: 'tomorrow' is no time;"
+            "offpeak:deadline=tomorrow: 'tomorrow' is not a time;"
             " write it like 2026-11-22T08:00 or 2026-11-22T08:00+01:00",
         ),
     ],

@@ -67,7 +67,7 @@ def test_the_terms_that_select_nodes() -> None:
 @pytest.mark.parametrize(
     ("terms", "why"),
     [
-        ({"features": "a&&b"}, "'a&&b' is no constraint on features"),
+        ({"features": "a&&b"}, "'a&&b' is not a constraint on features"),
         ({"per_node": "gres/gpu:a100:1,gres/gpu:v100:1"}, "it requests GPUs of several types: a100, v100"),
     ],
 )

@@ -139,7 +139,7 @@ def test_job_that_cannot_be_ranked_hides_no_other_job(basic: SlurmCluster, slurm
         values = {"99999999": 5, gone: 5, held: 5, "1; 2": 5, filler: 5, free: 4_000_000_000, free + "1": 0}
         assert slurm.rank(values) == {
             held: HELD_COMPLAINT,
-            "1; 2": "is no job number",
+            "1; 2": "is not a job number",
             free + "1": "priority 0 is none",
         }
         assert jobs_of(slurm)[free].priority == 4_000_000_000

@@ -322,7 +322,7 @@ def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
 
 @pytest.mark.parametrize("shut", [{}, {"closed": True, "reason": "offpeak: asleep since 1"}])
 def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the_last_look(shut) -> None:
-    desired = DesiredState(NodeOrder.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
+    desired = DesiredState(NodeOrder.ON, "scheduler", float(NOW_S), "the scheduler is powering it up")
     pending = PendingOrder(NodeOrder.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
     records = off_records(*NAMES) | {"n01": record_of("n01", OFF, desired=desired, attempts=Attempts(pending))}
     nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]

@@ -51,8 +51,8 @@ def booked(
         (ON, 25_550.0, "25,550 W, more than 1,050 W, the most that is possible for a node of class server"),
         (OFF, 25_550.0, "25,550 W, more than 1,050 W, the most that is possible for a node of class server"),
         (OFF, 700.0, "700 W, more than 200 W, the most expected of a node of class server in this state"),
-        (NO_CLASS, -5.0, "-5 W is no power"),
-        (NO_CLASS, math.nan, "nan W is no power"),
+        (NO_CLASS, -5.0, "-5 W is not a power"),
+        (NO_CLASS, math.nan, "nan W is not a power"),
         (NO_CLASS, 1555.0, "1,555 W, more than 40 W, twice the highest draw that lasted"),
     ],
 )

@@ -243,5 +243,5 @@ def test_the_token_is_sent_and_read_again_for_each_batch(store: tuple[str, Store
 
 @pytest.mark.parametrize("written", ["db1:9090", "ftp://db1/write", "https://user:secret@db1/write", "https:///write"])
 def test_an_address_of_a_store_has_a_host_and_no_login(written: str) -> None:
-    with pytest.raises(BadInput, match="is no address of a store"):
+    with pytest.raises(BadInput, match="is not an address of a store"):
         _store_url(written)

@@ -37,12 +37,12 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("cap_w = 40000", 'cap_w = "40kW"', "event 1: cap_w: '40kW' is no power"),
-        ("cap_w = 40000", "cap_w = -1", "event 1: cap_w: -1 is no power"),
+        ("cap_w = 40000", 'cap_w = "40kW"', "event 1: cap_w: '40kW' is not a power"),
+        ("cap_w = 40000", "cap_w = -1", "event 1: cap_w: -1 is not a power"),
         ("cap_w = 40000\n", "", "has not just begin, end, cap_w, reason: cap_w"),
         ("reason =", "because =", "because, reason"),
         ("2026-11-22T20:00:00", "2026-11-22T10:00:00", "ends before it begins"),
-        ("2026-11-22T20:00:00", '"tonight"', "end: 'tonight' is no time"),
+        ("2026-11-22T20:00:00", '"tonight"', "end: 'tonight' is not a time"),
         ("[[event]]", "[[events]]", "has more than [[event]] in it"),
         ("[[event]]", "[[event", "Expected"),
     ],

@@ -71,7 +71,7 @@ def test_a_rule_and_a_file_need_no_zone():
         (FeedSettings(prices=("nord-pool",), zone="Germany"), r"feeds\.zone: 'Germany'"),
         (FeedSettings(temperature=("open-meteo",)), r"feeds\.place"),
         (FeedSettings(temperature=("open-meteo",), place="91,0"), r"feeds\.place"),
-        (FeedSettings(inputs=("entso-e-wind",), zone="DE-LU"), r"feeds\.inputs: 'entso-e-wind' is no source"),
+        (FeedSettings(inputs=("entso-e-wind",), zone="DE-LU"), r"feeds\.inputs: 'entso-e-wind' is not a source"),
         (FeedSettings(inputs=("entso-e-load",), place="52.52,13.41"), r"feeds\.zone: is not set"),
         (FeedSettings(inputs=("open-meteo-sun",), zone="DE-LU"), r"feeds\.place: is not set"),
         (FeedSettings(inputs=("open-meteo-sun",), place="Berlin"), r"feeds\.place: 'Berlin'"),

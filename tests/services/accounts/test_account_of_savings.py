@@ -84,13 +84,13 @@ def test_what_delays_saved_is_shown_and_in_no_sum(ledger: Ledger) -> None:
         shadow = account_of(connection, TimeRange(0.0, DAY_S), is_shadow=True)
         other_day = account_of(connection, TimeRange(DAY_S, 2 * DAY_S))
     assert (account.cost, account.delays) == (0.5, DelaySaving(2, 0.1, "EUR"))
-    not_added = "not added: 0.10 EUR by the bills of 2 delayed jobs, partly counted under sleeping nodes"
+    not_added = "not included: 0.10 EUR that 2 delayed jobs saved, as sleeping nodes count part of it"
     assert saving_text(account) == f"0.50 EUR; 2.00 kWh ({not_added})"
     assert (delays_text(shadow), delays_text(other_day)) == ("", "")
     assert saving_text(replace(NO_SAVINGS, delays=account.delays)) == f"{NOTHING}, {not_added}"
     in_two = [{"jobs": 1, "saved": 1.0, "currency": currency} for currency in ("EUR", "CHF")]
     text = delays_text(replace(NO_SAVINGS, delays=sum_delays(in_two)))
-    assert text == "not added: what 2 delayed jobs saved, which is not known"
+    assert text == "not included: what 2 delayed jobs saved, which is not known"
 
 
 @pytest.mark.parametrize("unknown", ["cost", "baseline_cost"])

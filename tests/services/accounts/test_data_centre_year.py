@@ -138,7 +138,7 @@ def test_values_of_another_year_do_not_count(whole: YearUse) -> None:
 
 def test_a_total_below_the_energy_of_it_is_no_pue(whole: YearUse) -> None:
     pue = find(sheet_of(whole, DataCentreSettings(year=2025, total_energy_kwh=YEAR_KWH / 2)), "PUE")
-    assert (pue.value, pue.basis) == (None, "E_DC is smaller than E_IT, which cannot be: check both")
+    assert (pue.value, pue.basis) == (None, "E_DC is smaller than E_IT, which is impossible: check both")
 
 
 def test_no_energy_at_all_is_no_division_by_zero(whole: YearUse) -> None:
@@ -202,7 +202,7 @@ def test_what_is_missing_is_said_by_month(tmp_path: Path) -> None:
         intensity=lambda at: None if unix_s(2025, 5) <= at < unix_s(2025, 6, 16) else 300.0,
     )
     assert gaps(use_of(url)) == [
-        "No readings of nodes in 2025-01, 2025-02.",
+        "No readings of nodes in 2025-01 to 2025-02.",
         "Only part of the readings of nodes in 2025-03 (51.5 %).",
         "No carbon intensity in 2025-05.",
         "Only part of the carbon intensity in 2025-06 (50.0 %).",

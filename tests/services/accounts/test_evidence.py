@@ -186,7 +186,7 @@ def test_an_extra_member_is_named_and_nothing_is_written(name: str, bundle: byte
     file = io.BytesIO(bundle)
     with zipfile.ZipFile(file, "a") as opened:
         opened.writestr(name, b"x")
-    assert examine(file.getvalue()).changes == [f"{name!r} is no member of a bundle"]
+    assert examine(file.getvalue()).changes == [f"{name!r} is not a member of a bundle"]
 
 
 def test_a_missing_member_is_named(bundle: bytes, examine: Examine) -> None:

@@ -138,7 +138,7 @@ def test_a_tariff_that_changed_in_the_month_is_said(bill: MakeBill) -> None:
     )
     _, gaps, _ = bill(days("2026-11-01", "2026-12-01"), flat, None, rows)
     other = "another price in the ledger than tariff.toml for 1,440 quarter-hours, first at 2026-11-01 00:00"
-    assert gaps == [f"{other}: if the tariff was another one then, bill that time by itself"]
+    assert gaps == [f"{other}: if another tariff applied then, bill that period separately"]
 
 
 def test_prices_in_two_currencies_matter_to_the_market_only(bill: MakeBill) -> None:

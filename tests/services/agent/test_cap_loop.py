@@ -146,7 +146,7 @@ def test_an_admin_caps_nodes_sees_the_caps_and_ends_them(
         assert await agent.node_caps.lift(("n1", "n2"), CapOrderer(AGENT, "the event is over")) == {}
         await asyncio.to_thread(cap, settings, "n1", "off", "2h", "by hand")
         assert watts(room) == [full_w, cap_w, full_w]
-        with pytest.raises(OffpeakError, match="not all nodes have followed"):
+        with pytest.raises(OffpeakError, match="not all nodes have the new cap"):
             await asyncio.to_thread(cap, settings, "n3", "10W", "2h", "by hand")
 
     serve(settings, act)
@@ -228,7 +228,7 @@ def test_a_cap_ends_when_it_is_over_and_one_that_is_not_obeyed_is_left_alone(
         while agent.node_caps.records.by_node:
             await asyncio.sleep(0.05)
         assert agent.node_caps.left_alone == {
-            "n2": f"accepts a cap of 200 W and draws {full_w:.0f} W: it does not obey, and is left alone"
+            "n2": f"accepts a cap of 200 W and draws {full_w:.0f} W: the cap has no effect"
         }
         assert "n2" in (await agent.node_caps.plan(("n2",), 60.0)).left
 
@@ -342,7 +342,11 @@ RECORD = CapRecord("n1", 200, CapState(None), "offpeak", "", 0.0, since_unix_s=1
         (CapState(200, 208), 2000.0, ""),
         (CapState(200, None), 2000.0, ""),
         (CapState(200, 400), 1030.0, ""),
-        (CapState(200, 400), 2000.0, "accepts a cap of 200 W and draws 400 W: it does not obey, and is left alone"),
+        (
+            CapState(200, 400),
+            2000.0,
+            "accepts a cap of 200 W and draws 400 W: the cap has no effect",
+        ),
         (CapState(None, 190), 2000.0, "was capped to 200 W, and has no limit: something else has changed it"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_share_is_one_of_the_known_draw_of_all_nodes() -> None:
     ],
 )
 def test_what_is_no_event_is_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(BadInput, match="that is no event"):
+    with pytest.raises(BadInput, match="that is not an event"):
         parse_shed_request({"text": json.dumps(fields)}, "ann")
 
 

@@ -184,5 +184,5 @@ def test_malformed_hold_is_refused() -> None:
     reply = parse_hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
     assert reply == HoldRequest(HOLD, "n1", "ada", "fan", 12.0, take_over=True)
     for bad in ("{}", '{"reason": 1, "until_unix_s": null, "take_over": false}'):
-        with pytest.raises(BadInput, match="that is no hold"):
+        with pytest.raises(BadInput, match="that is not a hold"):
             parse_hold_request({"tell": HOLD, "nodes": "n1", "text": bad}, "ada")

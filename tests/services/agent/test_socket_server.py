@@ -155,9 +155,9 @@ def test_a_waiting_task_is_explained_by_its_array(agent: AgentSocket, asked: str
         (b'{"ask": "why"}\n', "does not know it"),
         (b'{"ask": ["why"]}\n', "is not a known query"),
         (b'{"ask": "passwords"}\n', "is not a known query"),
-        (b'{"tell": "resume", "nodes": 7}\n', "is no known request"),
-        (b'{"tell": "explode", "nodes": "n1"}\n', "is no known request"),
-        (b'{"tell": "resume", "nodes": "n[1-"}\n', "no node set"),
+        (b'{"tell": "resume", "nodes": 7}\n', "is not a known request"),
+        (b'{"tell": "explode", "nodes": "n1"}\n', "is not a known request"),
+        (b'{"tell": "resume", "nodes": "n[1-"}\n', "not a node set"),
         (b'{"tell": "resume", "nodes": ""}\n', "names no node"),
         (b'{"tell": "resume", "nodes": "n[1-99999999]"}\n', "names more than 100,000 nodes"),
         (b"x" * (1024 * 1024 + 2), "this one is too long"),
@@ -271,7 +271,7 @@ def test_a_dead_agents_socket_is_replaced_a_living_ones_not(path: Path) -> None:
 def test_file_that_is_no_socket_is_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")
-    with pytest.raises(BadInput, match="no socket"), agent_socket(path):
+    with pytest.raises(BadInput, match="not a socket"), agent_socket(path):
         pass
     assert path.read_text() == "precious"
 

@@ -107,7 +107,7 @@ def test_broker_has_no_choice_before_the_first_site_report(choosing: ChoosingBro
 
 
 @pytest.mark.parametrize(
-    ("other", "reply"), [({"goal": "fame"}, "is no goal"), ({"script": "x"}, "does not begin with #!")]
+    ("other", "reply"), [({"goal": "fame"}, "is not a goal"), ({"script": "x"}, "does not begin with #!")]
 )
 def test_an_error_in_the_request_is_reported(choosing: ChoosingBroker, other: dict[str, object], reply: str) -> None:
     with pytest.raises(BadInput, match=reply):

@@ -118,7 +118,7 @@ def test_request_without_the_token_is_refused(portal: Portal, token: str) -> Non
         ({}, "script"),
         ({"script": SCRIPT, "shell": "sh"}, "shell"),
         ({"script": "no script"}, "does not begin with #!"),
-        ({"script": SCRIPT, "goal": "fame"}, "is no goal"),
+        ({"script": SCRIPT, "goal": "fame"}, "is not a goal"),
         ({"script": SCRIPT, "latest_finish": "2020-01-01T00:00Z"}, "has passed"),
         ({"script": SCRIPT, "user": "ann\n"}, "user"),
     ],

@@ -110,7 +110,7 @@ def test_listen_addresses_are_parsed() -> None:
     assert parse_page_listen("127.0.0.1:8017") == ("127.0.0.1", 8017)
     assert parse_page_listen("[::1]:80") == ("::1", 80)
     for wrong in ("8017", ":8017", "localhost:", "localhost:x", "localhost:70000"):
-        with pytest.raises(BadSetting, match="is no address with a port"):
+        with pytest.raises(BadSetting, match="is not an address with a port"):
             parse_page_listen(wrong)
 
 

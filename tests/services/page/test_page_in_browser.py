@@ -222,7 +222,7 @@ def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
             expect(page.locator("#saved-share")).to_contain_text("kg CO2")
     expect(page.locator("#saved-value")).to_have_text("2.71 EUR measured")
     expect(page.locator("#saved-note")).to_contain_text("2.65 to 2.77 EUR in 19 of 20 cases · 30.4 kWh")
-    expect(page.locator("#saved-note")).to_contain_text("a rate for a year needs a whole day")
+    expect(page.locator("#saved-note")).to_contain_text("a yearly rate needs a whole day")
     expect(label).to_have_attribute("aria-label", re.compile("power by node state"))
     drawn, without = map(float, re.findall(r"([\d.]+) kW", label.get_attribute("aria-label") or ""))
     assert 5 < drawn < without < 25

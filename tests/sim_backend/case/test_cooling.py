@@ -81,7 +81,7 @@ def test_a_machine_that_draws_nothing_has_a_pue_of_one() -> None:
 
 def test_without_a_facility_there_is_no_room_and_a_wrong_one_is_refused() -> None:
     assert room_of(PlanSettings(), full_power_w=1000.0) is None
-    with pytest.raises(BadInput, match="'airy' is no facility"):
+    with pytest.raises(BadInput, match="'airy' is not a facility"):
         room_of(PlanSettings(facility="airy"), full_power_w=1000.0)
 
 

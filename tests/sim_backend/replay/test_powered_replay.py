@@ -282,7 +282,7 @@ def test_chance_is_spread_evenly_over_nodes_and_draws():
 
 
 def test_units_that_are_no_whole_nodes_are_refused():
-    with pytest.raises(OffpeakError, match=r"^1,025 units are no whole nodes of 4$") as error:
+    with pytest.raises(OffpeakError, match=r"^1,025 units are not whole nodes of 4$") as error:
         PoweredMachine(1025, 4, class_of((OFF, 3, 5)))
     assert error.value.hint == "leave out the last 1 units"
 

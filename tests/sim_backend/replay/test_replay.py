@@ -142,7 +142,7 @@ def test_an_answer_that_is_no_list_of_ranks_is_refused(answer):
 
 @pytest.mark.parametrize("answer", [[0, 0], [1], [-1], [0, 7]])
 def test_an_answer_with_wrong_ranks_is_refused(answer):
-    with pytest.raises(OffpeakError, match=r"which is no order of 1 jobs$") as error:
+    with pytest.raises(OffpeakError, match=r"which is not an order of 1 job$") as error:
         outside_starts(FOUR_JOBS, lambda _: answer)
     assert error.value.hint == "it must return each rank from 0 to the window's length at most once"
 

@@ -123,11 +123,11 @@ def test_the_queue_and_parts_of_it(offpeak: Offpeak) -> None:
     ("arguments", "code", "error"),
     [
         (["why", "9"], 2, "job 9: the agent does not know it"),
-        (["why", "abc"], 2, "'abc' is no job id"),
-        (["why", "1841;reboot"], 2, "'1841;reboot' is no job id"),
+        (["why", "abc"], 2, "'abc' is not a job ID"),
+        (["why", "1841;reboot"], 2, "'1841;reboot' is not a job ID"),
         (["why"], 2, "Missing argument 'JOBID'"),
-        (["history", "-S", "someday"], 2, "'someday' is no time"),
-        (["history", "--subject", "n[1-"], 2, "'n[1-' is no node set"),
+        (["history", "-S", "someday"], 2, "'someday' is not a time"),
+        (["history", "--subject", "n[1-"], 2, "'n[1-' is not a node set"),
         (["agent", "--mode", "bold"], 2, "--mode: agent.mode"),
     ],
 )
@@ -365,7 +365,7 @@ def test_the_jobs_of_a_month_and_what_their_tiers_saved(offpeak: Offpeak, agent:
     refused = offpeak("jobs", "--month", "2025-10", "--since", "2025-10-02")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--month excludes --since" in refused.stderr
-    assert "is no month" in offpeak("jobs", "--month", "October").stderr
+    assert "is not a month" in offpeak("jobs", "--month", "October").stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")

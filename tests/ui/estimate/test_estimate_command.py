@@ -98,7 +98,7 @@ def test_assumed_power_is_a_range(offpeak: Offpeak, tmp_path: Path) -> None:
     done = offpeak("estimate", "dump.txt", *BERLIN, "--nodes", "6")
     assert "kWh" in done.stdout
     assert "(96.90 to 216.90) kWh" in done.stdout
-    assert "those of 100 and of 300 W per busy node" in done.stdout
+    assert "ranges of energy and money assume 100 to 300 W per busy node" in done.stdout
 
 
 def test_the_last_days_only(offpeak: Offpeak, sacct: Path) -> None:
@@ -403,7 +403,7 @@ BAD = [
     (dump(), ("--time-zone", "Europe/Berln"), "unknown time zone 'Europe/Berln'", "Europe/Berlin"),
     (dump(), ("--replays", "3"), "--replays", ""),
     (dump(), ("--policy", "easy"), "needs a baseline and another policy", "--policy easy,greedy"),
-    (dump(), ("--prices", "p.csv", "--tariff", "x"), "exclude each other", "the one that your contract uses"),
+    (dump(), ("--prices", "p.csv", "--tariff", "x"), "cannot be combined", "the one that your contract uses"),
 ]
 
 

@@ -149,4 +149,4 @@ def test_a_budget_stops_the_refinement(environment: dict[str, str], tmp_path: Pa
         return found[1] if found else done.stderr
 
     assert replays("--budget", "1s") == "4"
-    assert "--budget and --replays exclude each other" in replays("--budget", "1s", "--replays", "10")
+    assert "--budget and --replays cannot be combined" in replays("--budget", "1s", "--replays", "10")

@@ -65,7 +65,7 @@ def check_first_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     estimate = begun(source, Settings())
     print_answer(LeversAnswer(estimate, (), None, Settings()))
     assumed, first, prices, machine, *_ = capsys.readouterr().out.splitlines()
-    assert assumed.startswith("No prices are given: the money below is that of an assumed tariff, on=90EUR/MWh,")
+    assert assumed.startswith("No prices are given: the amounts below are for an assumed tariff, on=90EUR/MWh,")
     assert first.startswith(estimate.trace.name)
     zone = estimate.trace.time_zone
     more = NO_DATE if estimate.trace.unix_start_s is None else "" if zone else NO_ZONE
@@ -245,9 +245,9 @@ def test_impossible_value_is_one_line_with_file_line_and_value(offpeak: Offpeak,
     )
     (tmp_path / "site.toml").write_text('[prices]\ntariff = "on=1e308EUR/MWh,off=1EUR/MWh"\n', encoding="utf-8")
     for options, message in (
-        (("--prices", "p_eur_per_mwh.csv"), "p_eur_per_mwh.csv:3: 1e+308 EUR/MWh is no plausible price"),
-        (("--config", "site.toml"), "site.toml:2: prices.tariff: '1e308EUR/MWh' is no plausible price"),
-        (("--tariff", "on=9e9EUR/MWh,off=1EUR/MWh"), "--tariff: prices.tariff: '9e9EUR/MWh' is no plausible price"),
+        (("--prices", "p_eur_per_mwh.csv"), "p_eur_per_mwh.csv:3: 1e+308 EUR/MWh is not a plausible price"),
+        (("--config", "site.toml"), "site.toml:2: prices.tariff: '1e308EUR/MWh' is not a plausible price"),
+        (("--tariff", "on=9e9EUR/MWh,off=1EUR/MWh"), "--tariff: prices.tariff: '9e9EUR/MWh' is not a plausible price"),
         (("--power", "constant:1e308W"), "'1e308W' is more than 100 GW"),
         (("--idle-power", "5MW"), "--idle-power: power.idle: '5MW' is more than 1 MW"),
         (("--carbon", "1e300g/kWh"), "'1e300g/kWh' is more than 10 kg/kWh"),
@@ -286,10 +286,10 @@ def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Off
     assert first.endswith("99 jobs on 60 nodes, started as easy starts them: no start is logged")
     assert prices.endswith("; log without a date mapped to a Monday, 2024-01-01)")
     assert "the replay cannot be compared with the cluster" in done.stdout
-    assert "the replay is near the log" not in done.stdout
+    assert "the replay is close to the log" not in done.stdout
 
 
-UNLIKE = "the replay is not near the log: jobs wait 0 s on average under easy, in the log "
+UNLIKE = "the replay is not close to the log: jobs wait 0 s on average under easy, in the log "
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_replay_that_is_far_from_the_log_is_reported(
         assert remarks[0].startswith(f"- {unlike}") if unlike else "the replay is not near" not in done.stdout
         notes = json.loads(offpeak(arguments[0], "log.swf", *arguments[1:], "--json").stdout)["notes"]
         assert any(note.startswith(unlike) for note in notes) if unlike else "is not near" not in str(notes)
-        assert "the replay is near the log" not in done.stdout or not unlike
+        assert "the replay is close to the log" not in done.stdout or not unlike
     assert (unlike in (tmp_path / "r.html").read_text(encoding="utf-8")) or not unlike
 
 
@@ -359,12 +359,12 @@ def saving_of(policy: str, share: float, *, is_noise: bool = False, wait_s: floa
 @pytest.mark.parametrize(
     ("savings", "sentence"),
     [
-        ([saving_of("greedy", -2.0, is_noise=True), saving_of("knapsack", -5.7)], "Nothing saves more than chance"),
+        ([saving_of("greedy", -2.0, is_noise=True), saving_of("knapsack", -5.7)], "No saving is significant here"),
         ([saving_of("greedy", 0.9, is_noise=True), saving_of("knapsack", 0.6)], "knapsack would have saved 0.60 (0.50"),
         ([saving_of("greedy", 0.3), saving_of("knapsack", 0.1)], "greedy hardly pays: it would have saved 0.30 (0.20"),
         (
             [saving_of("timeout:5min", 6.0, wait_s=601)],
-            "Nothing saves more than chance here with acceptable side effects",
+            "No saving is significant here with acceptable side effects",
         ),
         ([saving_of("forecast:1h", 6.1), saving_of("timeout:10min", 6.0)], "timeout:10min would have saved 6.00"),
         ([saving_of("forecast:1h", 6.5), saving_of("timeout:10min", 6.0)], "forecast:1h would have saved 6.50"),

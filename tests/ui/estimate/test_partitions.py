@@ -64,7 +64,7 @@ def test_runs_that_are_stopped_for_other_jobs_are_counted(offpeak: Offpeak, tmp_
     (tmp_path / "cluster.toml").write_text(PREEMPTING)
     done = offpeak(command, "sacct.txt", "--time-zone", "UTC", "--cluster", "cluster.toml")
     assert done.returncode == 0, done.stderr
-    assert "easy: 24 runs stopped for other jobs after 4.0 node-hours in vain" in " ".join(done.stdout.split())
+    assert "easy: 24 runs stopped for other jobs, 4.0 node-hours wasted" in " ".join(done.stdout.split())
     off = PREEMPTING.replace("[partitions.low]\n", '[partitions.low]\npreempt_mode = "off"\n')
     (tmp_path / "cluster.toml").write_text(off)
     assert "stopped for other jobs" not in offpeak(command, "sacct.txt", "--cluster", "cluster.toml").stdout
@@ -203,8 +203,8 @@ def test_a_job_that_fits_no_node_is_named(offpeak: Offpeak, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--nodes", "3"), "--cluster and --nodes exclude each other"),
-        (("--processors-per-node", "16"), "--cluster and --processors-per-node exclude each other"),
+        (("--nodes", "3"), "--cluster and --nodes cannot be combined"),
+        (("--processors-per-node", "16"), "--cluster and --processors-per-node cannot be combined"),
     ],
 )
 def test_what_a_cluster_excludes(offpeak: Offpeak, tmp_path: Path, options: tuple[str, ...], message: str) -> None:

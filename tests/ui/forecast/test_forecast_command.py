@@ -40,7 +40,7 @@ def test_a_tariff_is_known_and_not_forecast(offpeak) -> None:
     assert {(price["basis"], price["is_forecast"]) for price in prices} == {("tariff", False)}
     assert {price["price"] for price in prices} == {30, 90}
     first, second, _, _, row, *_ = offpeak("forecast", "price", *tariff).stdout.splitlines()
-    assert first.endswith("known and not forecast, by the tariff")
+    assert first.endswith("known from the tariff, not forecast")
     assert re.fullmatch(
         r"90 EUR/MWh from 09:00 to 23:00 every day, clock of \S+, else 30 EUR/MWh"
         r" \(hours=09:00-23:00 assumed: none are given\)",
@@ -59,7 +59,7 @@ def test_without_prices_nothing_is_forecast(offpeak) -> None:
 def test_a_tariff_that_nobody_declared_is_named_where_a_forecast_rests_on_it(offpeak, file) -> None:
     done = offpeak("forecast", "price", "--prices", file, "--from", "2023-04-10", "--hours", "1")
     first, second, _, _, row, *_ = done.stdout.splitlines()
-    assert first.endswith("; no price of that time is known or can be forecast: assumed tariff")
+    assert first.endswith("; no price for that time is known or can be forecast: assumed tariff")
     assert second.startswith("90 EUR/MWh from 09:00 to 23:00 every day, clock of ")
     assert second.endswith(", else 30 EUR/MWh (assumed, as the known prices do not reach)")
     assert row.endswith("assumed tariff")
@@ -74,7 +74,7 @@ def test_prices_that_ended_long_ago_are_reported_as_too_old(offpeak, file) -> No
     ("arguments", "message", "hint"),
     [
         (["price", "--zone", "XX"], "feeds.zone: 'XX' is not a known zone", "known: AT"),
-        (["price", "--from", "monday"], "'monday' is no time", "write it like 2026-11-01"),
+        (["price", "--from", "monday"], "'monday' is not a time", "write it like 2026-11-01"),
         (["price", "--hours", "0"], "Invalid value for '--hours'", "offpeak forecast price --help"),
         (["rain"], "No such command 'rain'", "offpeak forecast --help"),
     ],

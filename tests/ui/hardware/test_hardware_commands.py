@@ -223,9 +223,9 @@ def test_the_bmc_of_another_node_is_not_enrolled(
     done = offpeak("enroll", "n[1-6]", "--inventory", site)
     assert done.returncode == 1
     assert re.search(r"not enrolled: n4: 127\.\S+ is the BMC of n5 by its host name n5\.a-long", done.stdout)
-    assert "proven by what the BMC says of itself: n[1-3,5]\n" in done.stdout
+    assert "proven by the identity that the BMC reports: n[1-3,5]\n" in done.stdout
     assert re.search(r"nodes: 1 pair; .*\n  n6: 127\.\S+\n  hint: a file of node, UUID", done.stdout)
-    assert "not enrolled: n6: nothing proves that its BMC is that of the node\n  hint: compare the pairs" in done.stdout
+    assert "not enrolled: n6: no proof that this BMC belongs to the node\n  hint: compare the pairs" in done.stdout
     assert [machine.node for machine in read_inventory(site).machines if machine.enrolled] == ["n1", "n2", "n3", "n5"]
     assert offpeak("enroll", "n6", "--accept-pairs", "--inventory", site).returncode == 0
     assert read_inventory(site).chosen(("n6",))[0].enrolled
@@ -233,7 +233,7 @@ def test_the_bmc_of_another_node_is_not_enrolled(
     dmi = tmp_path / "dmi.txt"
     dmi.write_text("".join(f"{name} {text}\n" for name, text in uuids.items()))
     done = offpeak("enroll", "n6", "--dmi", dmi, "--inventory", site)
-    assert "proven by what the BMC says of itself: n6\n" in done.stdout
+    assert "proven by the identity that the BMC reports: n6\n" in done.stdout
 
 
 def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_p
     ("arguments", "error"),
     [
         (("power", "n77"), "has no node n77"),
-        (("power", "n[1-"), "'n[1-' is no node set"),
+        (("power", "n[1-"), "'n[1-' is not a node set"),
         (("check", "--device-timeout", "5"), "'5' has no unit"),
         (("enroll", "--standby-test"), "--standby-test: name the nodes"),
         (("enroll", "--from-racksdb", "none.yml"), "none.yml: no such file"),

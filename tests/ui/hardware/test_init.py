@@ -152,7 +152,7 @@ def test_a_wrong_pair_writes_nothing(server: StandIn, tmp_path: Path) -> None:
     terminal.wait_for("Are these pairs right?")
     assert "node1: 10.1.0.3" in terminal.output
     terminal.type("n\n")
-    terminal.wait_for("nothing was written: a BMC is not that of its node")
+    terminal.wait_for("nothing was written: a BMC does not belong to its node")
     assert terminal.code() == 2
     assert list(tmp_path.iterdir()) == []
 

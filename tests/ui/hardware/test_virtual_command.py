@@ -94,8 +94,8 @@ def test_virtual_room_restarts_with_its_files(tmp_path: Path, environment: dict[
         ),
         ("--nodes n[1-2] --pdu-address 10.1.1.1", "10.1.1.1: 1 addresses from there on are not all on", "virtual"),
         ("--nodes n[1-2] --bmc-address here", "'here' is no IPv4 address", "write it like 127.0.40.1"),
-        ("--nodes n[1-", "'n[1-' is no node set", "write node sets as n[001-064]"),
-        ("--nodes n1 --node-class juffit", "'juffit' is no node class", "did you mean jufit?"),
+        ("--nodes n[1-", "'n[1-' is not a node set", "write node sets as n[001-064]"),
+        ("--nodes n1 --node-class juffit", "'juffit' is not a node class", "did you mean jufit?"),
         (
             "--nodes n1 --node-class jufit",
             "jufit: nodes of this class cannot be switched off",
@@ -143,4 +143,4 @@ def test_a_folder_that_cannot_be_written(capfd: pytest.CaptureFixture[str], plac
 def test_a_file_is_no_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str], place: list[str]) -> None:
     (tmp_path / "room").write_text("")
     assert run(["virtual", "--nodes", "n1", "--folder", str(tmp_path / "room"), *place]) == 2
-    assert "room: is no folder" in capfd.readouterr().err
+    assert "room: is not a folder" in capfd.readouterr().err

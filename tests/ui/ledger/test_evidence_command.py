@@ -117,7 +117,7 @@ def test_what_cannot_be_read_or_written_is_refused(offpeak: Offpeak, url: str, t
     assert (done.returncode, done.stdout) == (2, "")
     assert "broken.zip: is damaged or no bundle" in done.stderr
     assert "no such file" in offpeak("verify", "missing.zip").stderr
-    assert "is no digest" in offpeak("verify", "broken.zip", "--digest", "08f4").stderr
+    assert "is not a digest" in offpeak("verify", "broken.zip", "--digest", "08f4").stderr
     done = offpeak("ledger", "bundle", "missing/july.zip", "--month", MONTH, "--ledger", url)
     assert done.returncode == 2
     assert "`mkdir -p missing` makes the folder" in done.stderr

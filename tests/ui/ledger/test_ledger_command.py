@@ -200,14 +200,14 @@ def test_prune_and_backup(site: str, offpeak: Offpeak, tmp_path: Path) -> None:
     ("arguments", "error"),
     [
         (("energy", "--by", "user,node"), "--by user,node: a node's energy is not known by user"),
-        (("cost", "--by", "usr"), "--by usr: is no group"),
-        (("actions", "-S", "soon"), "'soon' is no time"),
+        (("cost", "--by", "usr"), "--by usr: is not a group"),
+        (("actions", "-S", "soon"), "'soon' is not a time"),
         (("actions", "-S", "today", "-E", "yesterday"), "the end (yesterday) is not after the start (today)"),
-        (("states", "--json", "--csv"), "--json and --csv exclude each other"),
-        (("decisions", "n[1-"), "'n[1-' is no node set"),
+        (("states", "--json", "--csv"), "--json and --csv cannot be combined"),
+        (("decisions", "n[1-"), "'n[1-' is not a node set"),
         (("energy", "--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
         (("prune", "--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
-        (("energy", "--ledger", "mysql://db/x"), "ledger.url: is no address of a SQLite file"),
+        (("energy", "--ledger", "mysql://db/x"), "ledger.url: is not an address of a SQLite file"),
     ],
 )
 def test_bad_input_is_one_line_and_a_hint(site: str, offpeak: Offpeak, arguments: tuple[str, ...], error: str) -> None:

@@ -235,7 +235,7 @@ def account_figures(offpeak: Offpeak, url: str, folder: Path) -> Iterator[tuple[
     (of_month,) = re.findall(r"^Saved (.+)\.$", text, re.MULTILINE)
     yield from (("account shown", "ledger", phrase), ("account shown", "report", of_month))
     (of_tiers,) = re.findall(r"; the tiers of 15 jobs saved ([\d.]+ EUR)", shown)
-    (not_added,) = re.findall(r"not added: ([\d.]+ EUR) by the bills of 15 delayed jobs", phrase)
+    (not_added,) = re.findall(r"not included: ([\d.]+ EUR) that 15 delayed jobs saved", phrase)
     yield from (("delays shown", "jobs", of_tiers), ("delays shown", "account", not_added))
     with open_ledger(url) as connection:
         page = savings_json(account_of(connection, october()))

@@ -128,7 +128,7 @@ def test_without_prices_it_says_what_is_missing(tmp_path: Path, offpeak: Offpeak
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--month", "May"), "--month May: is no month"),
+        (("--month", "May"), "--month May: is not a month"),
         (("--month", "2300-01"), "--month 2300-01: has not begun"),
         (("--month", "2023-05", "--html", "no/r.html"), "no/r.html: cannot be written"),
         (("--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
@@ -319,7 +319,7 @@ def test_the_bill_of_a_month(url: str, offpeak: Offpeak, golden: Callable[[str, 
     ("period", "more", "problem"),
     [
         ("2023-05", (), "--bill: no tariff is set"),
-        ("May", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "--bill May: is no period"),
+        ("May", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "--bill May: is not a period"),
         ("3023", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "--bill 3023: has not begun"),
         ("2023-06-01/2023-05-01", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "is not after the start"),
         ("2023", ("--month", "2023-05"), "--bill excludes --month and --year"),

@@ -92,7 +92,7 @@ def test_without_openpyxl_it_says_how_to_install_it(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--year", "25"), "--year 25: is no year"),
+        (("--year", "25"), "--year 25: is not a year"),
         (("--year", "2300"), "--year 2300: has not begun"),
         (("--year", "9999"), "--year 9999: has not begun"),
         (("--year", "2025", "--month", "2025-01"), "--year excludes --month"),

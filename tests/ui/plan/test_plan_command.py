@@ -133,14 +133,14 @@ def test_the_page_loads_nothing_and_takes_no_text_for_markup(
 
 @pytest.mark.usefixtures("scheduler")
 def test_plan_command_reports_a_silent_agent_that_carries_out_plans(offpeak: Offpeak, tmp_path: Path) -> None:
-    remark = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
+    remark = f"this plan was computed here and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
     assert f"- {remark}" in offpeak(queue="plan").stdout
     assert [
         problem.startswith(remark) for problem in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]
     ] == [True]
     page = tmp_path / "plan.html"
     offpeak("--report", str(page), queue="plan")
-    assert "this plan is made here and now" in page.read_text()
+    assert "this plan was computed here" in page.read_text()
     assert "made here and now" not in offpeak().stdout
 
 
@@ -182,7 +182,7 @@ def test_while_an_agent_runs_the_error_names_how_the_agent_plans(
     ("arguments", "error"),
     [
         (("--day", "yesterday"), "--day yesterday: is neither today nor tomorrow"),
-        (("--facility", "airy"), "'airy' is no facility"),
+        (("--facility", "airy"), "'airy' is not a facility"),
         (("--events", "/no/such/file"), "/no/such/file"),
         (("--report", "/no/such/folder/plan.html"), "/no/such/folder/plan.html"),
         (("--outside", "-100"), "out of range"),
@@ -250,7 +250,7 @@ def test_pv_and_battery_are_planned_with_the_jobs(
 def test_a_plan_with_a_battery_is_not_said_to_be_the_agents(offpeak: Offpeak, tmp_path: Path) -> None:
     devices = tmp_path / "devices.toml"
     devices.write_text('[battery]\ncapacity = "2kWh"\ncharge = "1kW"\ndischarge = "1kW"\nefficiency = 0.9\n')
-    note = "- this plan is not the agent's, which knows neither PV nor battery\n"
+    note = "- this plan differs from the agent's, which does not know PV or battery\n"
     assert note in offpeak("--devices", str(devices), queue="plan").stdout
     assert note not in offpeak("--devices", str(devices)).stdout
 

@@ -48,8 +48,8 @@ def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:
     [
         (["--zone", "XX"], "feeds.zone: 'XX' is not a known zone", "known: AT"),
         (["--from", "2023-03-27", "--to", "2023-03-27"], "--to is not after --from", "the end of 2 January"),
-        (["--from", "monday"], "'monday' is no time", "write it like 2026-11-01"),
-        (["--price-feeds", "nordpool"], "feeds.prices: 'nordpool' is no source", "nord-pool"),
+        (["--from", "monday"], "'monday' is not a time", "write it like 2026-11-01"),
+        (["--price-feeds", "nordpool"], "feeds.prices: 'nordpool' is not a source", "nord-pool"),
         (["--price-feeds", "file"], "the source file has no file", "name it"),
     ],
 )
@@ -64,8 +64,8 @@ def test_bad_options_are_refused(offpeak, arguments, message, hint) -> None:
 def test_a_time_without_prices(offpeak, file) -> None:
     done = offpeak("prices", "--prices", file, "--from", "2024-01-01")
     assert done.returncode == 2
-    assert "no price is known of that time: file: not yet published" in done.stderr
-    assert "hint: --from and --to ask for another time" in done.stderr
+    assert "no price is known for that time: file: not yet published" in done.stderr
+    assert "hint: use --from and --to for another time" in done.stderr
 
 
 def test_a_zone_without_a_network_says_what_was_tried(offpeak, environment, tmp_path) -> None:

@@ -47,4 +47,4 @@ def test_table_and_report_say_it_too(offpeak, tmp_path) -> None:
 def test_a_facility_that_is_none_is_one_clear_line(offpeak) -> None:
     done = offpeak(*SIMULATE, "--facility", "airy")
     assert done.returncode == 2
-    assert "'airy' is no facility" in done.stderr
+    assert "'airy' is not a facility" in done.stderr

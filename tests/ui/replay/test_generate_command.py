@@ -80,7 +80,7 @@ def test_queues_tell_batch_from_interactive_jobs(here: Path) -> None:
         ("out.swf --jobs 5 --nodes 8 --start soon", "cannot read the date 'soon'", "write it like 2024-01-01"),
         ("out.swf --jobs 5 --nodes 8 --start 1969-07-20", "no log begins in 1969", "logs count from 1970"),
         ("out.swf --jobs 5 --nodes 8 --time-zone Berlin", "unknown time zone 'Berlin'", "did you mean Europe/Berlin?"),
-        ("out.swf --jobs 5 --nodes 8 --time-zone +01:00", "the log's header has no place for '+01:00'", "name a zone"),
+        ("out.swf --jobs 5 --nodes 8 --time-zone +01:00", "the log's header cannot hold '+01:00'", "name a zone"),
         (". --jobs 5 --nodes 8", ".: is a directory", "name a file, such as generated.swf.gz"),
         ("no/out.swf --jobs 5 --nodes 8", "no/out.swf: cannot be written: No such file", "`mkdir -p no` makes"),
     ],

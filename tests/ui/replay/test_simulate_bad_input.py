@@ -46,30 +46,34 @@ FILES: dict[str, bytes] = {
 
 CASES: list[tuple[str, str, str]] = [
     ("empty.swf", "empty.swf: is empty", "a log has one line of 18 numbers for each job"),
-    ("notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "offpeak reads `sacct -P` output, "),
+    ("notes.txt", "notes.txt: is not a job log: its first line is 'hello world'", "offpeak reads `sacct -P` output, "),
     (
         "--lenient notes.txt",
-        "notes.txt: is no job log: its first line is 'hello world'",
+        "notes.txt: is not a job log: its first line is 'hello world'",
         "offpeak reads `sacct -P` output",
     ),
-    ("jobs.json", "jobs.json: is no job log: it begins like JSON", "what is read: `sacct -a -D -X -P "),
+    ("jobs.json", "jobs.json: is not a job log: it begins like JSON", "what is read: `sacct -a -D -X -P "),
     (
         "page.html",
-        "page.html: is no job log: it begins like a page of HTML or XML",
+        "page.html: is not a job log: it begins like a page of HTML or XML",
         "offpeak reads `sacct -P` output, ",
     ),
-    ("headless.txt", "headless.txt: is no job log: it lacks the line with the names", "without --noheader: `sacct "),
+    ("headless.txt", "headless.txt: is not a job log: it lacks the line with the names", "without --noheader: `sacct "),
     (
         "table.csv",
-        "table.csv: is no job log: it is a table separated by semicolons: 'id;user;start'",
+        "table.csv: is not a job log: it is a table separated by semicolons: 'id;user;start'",
         "offpeak reads `sacct -P` output, ",
     ),
     (
         "semicolons.swf",
-        "semicolons.swf: is no job log: semicolons separate its numbers",
+        "semicolons.swf: is not a job log: semicolons separate its numbers",
         "blanks do in SWF: `tr ';' ' '`",
     ),
-    ("quoted.csv", "quoted.csv: is no job log: the names of its columns are in quotation marks", "`tr -d '\"'` takes "),
+    (
+        "quoted.csv",
+        "quoted.csv: is not a job log: the names of its columns are in quotation marks",
+        "`tr -d '\"'` takes ",
+    ),
     ("header.swf", "header.swf: has no job lines", "a log has one line of 18 numbers for each job"),
     ("binary.swf", "binary.swf: is a binary file", "plain text is expected, as it is or compressed with gzip"),
     ("cut.swf.gz", "cut.swf.gz: the gzip file ends too early", "copy or download it again; "),
@@ -117,7 +121,7 @@ CASES: list[tuple[str, str, str]] = [
     ("log.swf --prices p_eur_per_mwh.csv --peak-rule noon", "unknown on-peak rule 'noon'", "known: day-mean"),
     (
         "log.swf --prices p_eur_per_mwh.csv --tariff on=1EUR/MWh,off=1EUR/MWh",
-        "--prices and --tariff exclude",
+        "--prices and --tariff cannot be combined",
         "give the",
     ),
     (

@@ -57,7 +57,7 @@ def test_without_capacities_there_is_no_second_table(offpeak: Offpeak) -> None:
         (("--capacity", "timout:5min"), "unknown capacity policy 'timout'", "timeout"),
         (("--capacity", "ols", "--sla", "0.5"), "--sla: capacity.sla: 0.5 is out of range", "1 to 1,000,000,000"),
         (("--capacity", "two-level:300"), "capacity policy 'two-level': 300 of 128 nodes", "0 to all"),
-        (("--capacity", "timeout", "--node-class", "nothing"), "'nothing' is no node class", "TOML"),
+        (("--capacity", "timeout", "--node-class", "nothing"), "'nothing' is not a node class", "TOML"),
         (("--capacity", "timeout", "--node-class", "dune", "--depth", "standby"), "has no depth 'standby'", "off"),
         (("--capacity", "timeout", "--passes", "event"), "nodes that sleep need passes once a second", "--passes"),
     ],

@@ -47,7 +47,7 @@ def spread(low: float, high: float) -> ReplicationSpread:
 def test_a_saving(subject: ReportSubject) -> None:
     assert answer_of(subject, other()) == (
         "With greedy, electricity would have cost 0.6 % less than with easy (1,234 of 205,678 EUR); "
-        "the mean wait fell from 2:11 h to 1:44 h; the most postponed job started 21:03 h later."
+        "the mean wait fell from 2:11 h to 1:44 h; the most delayed job started 21:03 h later."
     )
 
 

@@ -52,11 +52,11 @@ def test_headings_come_in_order(html: str) -> None:
         "All figures of the replayed time",
         "Results of each policy",
         "Which jobs start later",
-        "Who waits longest for it",
+        "Jobs that are delayed most",
         "The busiest days, job by job",
         "The busiest days, job by job",
-        "Assumptions, words, and how to make this again",
-        "What this rests on",
+        "Assumptions, definitions, and how to reproduce this report",
+        "Assumptions",
     ]
 
 
@@ -78,11 +78,11 @@ def test_nodes_that_sleep_have_their_figures(sleeping: ReportSubject) -> None:
         "All figures of the replayed time",
         "Results of each policy",
         "Which jobs start later",
-        "Who waits longest for it",
+        "Jobs that are delayed most",
         "The busiest days, job by job",
         "The busiest days, job by job",
-        "Assumptions, words, and how to make this again",
-        "What this rests on",
+        "Assumptions, definitions, and how to reproduce this report",
+        "Assumptions",
     ]
     assert "<dt>delay by sleep</dt>" in html
     assert len(html) < 8_000_000
@@ -127,7 +127,7 @@ def test_logs_of_one_job_of_no_time_and_without_a_date(make: Make, policies: tup
         make(1, *policies, unix_start_s=None, time_zone=None),
         make(make(1).comparison.case.jobs.take(slice(0, 1)), *policies),
     ):
-        assert "<h2>What this rests on</h2>" in report_html(subject)
+        assert "<h2>Assumptions</h2>" in report_html(subject)
 
 
 def failing(folder: Path) -> str:

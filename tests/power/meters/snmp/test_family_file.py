@@ -55,7 +55,7 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
         ('[[total]]\npower = { oid = "1.3.6.1" }', "no unit of power", "10 W"),
         ('[[total]]\npower = { oid = "1.3.6.1", unit = "kWh" }', "no unit of power", "10 W"),
         ('[[total]]\npower = { oid = "PowerNet-MIB::x", unit = "W" }', "not a numeric OID", "1.3.6.1"),
-        ('[[total]]\npower = { oid = "1.3", unit = "W", digitz = "1.3" }', "is no key", "digits"),
+        ('[[total]]\npower = { oid = "1.3", unit = "W", digitz = "1.3" }', "is not a key", "digits"),
         (
             '[[total]]\npower = { oid = "1.3", unit = "W" }\nonly = { oid = "1.3" }',
             "needs oid, and is or not",
@@ -69,7 +69,7 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
         ('[[total]]\npower = { oid = "1.3.{kind}", unit = "W" }', "not a numeric OID", "1.3.6.1"),
         ('[[total]]\npower = { oid = "1.3", unit = "W", names = "1.4", like = "(" }', "regular expression", "\\."),
         ('[[energy]]\npower = { oid = "1.3", unit = "W" }', "energy is missing", "energy"),
-        ('models = 7\n[[total]]\npower = { oid = "1.3", unit = "W" }', "not a text", "quotes"),
+        ('models = 7\n[[total]]\npower = { oid = "1.3", unit = "W" }', "not text", "quotes"),
         ('no_value = ["x"]\n[[total]]\npower = { oid = "1.3", unit = "W" }', "not a whole number", "quotes"),
         ("[[total", "Expected", "TOML"),
     ],

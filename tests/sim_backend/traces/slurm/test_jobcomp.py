@@ -86,10 +86,10 @@ def test_jobs_that_never_started_and_runs_of_one_job() -> None:
 @pytest.mark.parametrize(
     ("bad", "fault"),
     [
-        ("JobId=4 UserId=user1(1001)\n", "is no line of jobcomp/filetxt"),
-        (line(4, SubmitTime="Fr 20"), "is no line of jobcomp/filetxt"),
-        (line(4, EndTime="20.11.2026"), "End is no time: '20.11.2026'"),
-        (line(4, TimeLimit="soon"), "TimelimitRaw is no value that Slurm writes: 'soon'"),
+        ("JobId=4 UserId=user1(1001)\n", "is not a line of jobcomp/filetxt"),
+        (line(4, SubmitTime="Fr 20"), "is not a line of jobcomp/filetxt"),
+        (line(4, EndTime="20.11.2026"), "End is not a time: '20.11.2026'"),
+        (line(4, TimeLimit="soon"), "TimelimitRaw is not a value that Slurm writes: 'soon'"),
     ],
 )
 def test_a_malformed_line_is_refused_with_its_number(bad: str, fault: str) -> None:

@@ -265,13 +265,13 @@ def test_a_start_before_the_submission_counts_as_no_wait() -> None:
 @pytest.mark.parametrize(
     ("changed", "fault"),
     [
-        ({"Start": "Fr 20 Nov 2026"}, "Start is no time: 'Fr 20 Nov 2026'"),
-        ({"Submit": "2026-02-30T10:00:00"}, "Submit is no time: '2026-02-30T10:00:00'"),
-        ({"End": "2026-11-20"}, "End is no time: '2026-11-20'"),
-        ({"AllocCPUS": "many"}, "AllocCPUS is no value that Slurm writes: 'many'"),
-        ({"JobIDRaw": "x"}, "JobIDRaw is no value that Slurm writes: 'x'"),
-        ({"ElapsedRaw": "1_0"}, "ElapsedRaw is no value that Slurm writes: '1_0'"),
-        ({"TimelimitRaw": "1:00"}, "TimelimitRaw is no value that Slurm writes: '1:00'"),
+        ({"Start": "Fr 20 Nov 2026"}, "Start is not a time: 'Fr 20 Nov 2026'"),
+        ({"Submit": "2026-02-30T10:00:00"}, "Submit is not a time: '2026-02-30T10:00:00'"),
+        ({"End": "2026-11-20"}, "End is not a time: '2026-11-20'"),
+        ({"AllocCPUS": "many"}, "AllocCPUS is not a value that Slurm writes: 'many'"),
+        ({"JobIDRaw": "x"}, "JobIDRaw is not a value that Slurm writes: 'x'"),
+        ({"ElapsedRaw": "1_0"}, "ElapsedRaw is not a value that Slurm writes: '1_0'"),
+        ({"TimelimitRaw": "1:00"}, "TimelimitRaw is not a value that Slurm writes: '1:00'"),
         ({"Account": "a|b"}, f"{len(SACCT_COLUMNS) + 1} fields where {len(SACCT_COLUMNS)} are expected"),
     ],
 )
@@ -367,7 +367,7 @@ def test_the_recorded_priority_is_that_of_each_job() -> None:
     assert read(dump(job(1), columns=without)).jobs.priority is None
     assert read(dump(job(1, Priority=""))).jobs.priority is None
     message, _ = refused(dump(job(1), job(2, Priority="high")))
-    assert message == "a.txt:3: Priority is no value that Slurm writes: 'high'"
+    assert message == "a.txt:3: Priority is not a value that Slurm writes: 'high'"
 
 
 def test_suspended_jobs_do_not_double_the_machine() -> None:
