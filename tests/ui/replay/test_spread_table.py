@@ -42,6 +42,6 @@ def test_differences_that_chance_can_make_are_named_by_policy() -> None:
     either = MappingProxyType(OF_ALL | {"mean_wait_s": ReplicationInterval(1.0, -2.0, 3.0)})
     spreads = [ReplicationSpread(name, 20, MappingProxyType(OF_ALL), either) for name in ("easy", "greedy")]
     assert chance_remark(spreads) == [
-        "not significant, as chance alone can make the difference to easy: greedy: mean wait"
+        "not significant, as the difference from easy may be due to chance: greedy: mean wait"
     ]
     assert chance_remark(spreads[:1]) == []
