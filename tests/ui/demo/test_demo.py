@@ -135,7 +135,7 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
             return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
         wait_until(lambda: bool(first_line()), what="the agent", log=tmp_path / "out", seconds=LONG_S)
-        healthy = r"simulated \(simulated 1\): mode active, looked \d+ s ago, every 8 min"
+        healthy = r"simulated \(simulated 1\): mode active, looked \d+ (s|min) ago, every 8 min"
         assert re.fullmatch(healthy, first_line())
         wait_until(lambda: "until Ctrl-C" in read(tmp_path / "out"), what="the end of the day", seconds=LONG_S)
         text = read(tmp_path / "out")
