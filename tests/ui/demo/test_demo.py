@@ -153,7 +153,7 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
         assert "--since 2026-11-10" in offpeak("history").stdout
         status = offpeak("status").stdout
         assert re.match(healthy, status)
-        assert "- demo: its day is over; this is how it ended" in status
+        assert "- demo: its day is over; this is its last state" in status
         events = followed(place, until=b"event: power")
         assert b'"mode":"active"' in events
         assert re.search(rb"event: power\ndata: \[\[\d+,", events)
