@@ -51,12 +51,13 @@ class _Options(NamedTuple):
     @classmethod
     def of(cls, path: tuple[str, ...], command: Command) -> Self:
         context = command.make_context(" ".join(path), [], resilient_parsing=True)
-        flags_of_settings = {setting.flag for setting in SETTINGS}
+        doc_of = {setting.flag: setting.doc for setting in SETTINGS}
         own, settings = [], []
         for term, meaning in option_records(command, context):
             flags = set(re.findall(r"--[a-z][a-z0-9-]*", term))
-            if found := flags & flags_of_settings:
-                settings += sorted(found)
+            # Some commands have an option of their own with the name of a setting, such as `check --cycle NODE`.
+            if found := [flag for flag in sorted(flags & doc_of.keys()) if meaning.startswith(doc_of[flag])]:
+                settings += found
             elif not flags & _EVERYWHERE:
                 own.append(f"- `{term}`: {_cell(meaning)}")
         return cls(_cell(command.help or ""), own, settings)
