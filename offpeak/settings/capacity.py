@@ -17,8 +17,8 @@ class CapacitySettings:
     policies: tuple[str, ...] = row(
         NAMES,
         "Capacity policies to compare, each with every scheduling policy: always-on, timeout:10min, energy-aware, "
-        "green-pool:5%, break-even, priced, forecast:1h, two-level:80%, ols:1h, profile:1h, or front for many of "
-        "them; the first is the baseline.",
+        "green-pool:5%, break-even, priced, forecast:1h, forecast-late:1h, planned:20min, two-level:80%, ols:1h, "
+        "profile:1h, or front for many of them; the first is the baseline.",
         default=("always-on",),
         example=("always-on", "timeout:10min", "ols:1h"),
         flag="--capacity",

@@ -233,7 +233,7 @@ class FeedSettings:
     )
     carbon: tuple[str, ...] | None = row(
         NAMES,
-        "Sources of carbon intensity, in order: electricity-maps, openadr, or file as set in [carbon].",
+        "Sources of carbon intensity, in order: electricity-maps, great-britain, openadr, or file as set in [carbon].",
         example=("electricity-maps",),
         flag="--carbon-feeds",
     )
