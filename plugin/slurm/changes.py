@@ -231,6 +231,9 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
         and change in CHANGES_OF_REASON
     ):
         return f"was taken down by {by}"
+    if node.is_awaited and change in (NodeChange.CLOSE, NodeChange.WITHDRAW):
+        # slurmctld requeues the jobs of an allocated node that is drained before it is up.
+        return f"is {node.native_state}: Slurm waits for it"
     if change is NodeChange.POWER_DOWN and node.use is NodeUse.UNKNOWN and not _is_forgotten(node):
         return f"is {node.native_state}: offpeak does not know what that means"
     if change is NodeChange.POWER_UP and node.power is PowerState.POWERING_OFF:

@@ -130,7 +130,7 @@ def test_constraints_become_alternatives(expression: str, alternatives: list[set
 
 @pytest.mark.parametrize("expression", ["a&", "(a", "a)", "|a", "a b", "a&(b|c]"])
 def test_bad_constraints_are_refused(expression: str) -> None:
-    with pytest.raises(BadInput, match="no constraint on features"):
+    with pytest.raises(BadInput, match="not a constraint on features"):
         parse_features(expression)
 
 

@@ -148,7 +148,7 @@ def test_a_report_of_an_older_site_still_counts_with_its_one_table() -> None:
     choice = choose(slurm("-n 1"), Grid((SITE,)), {"s": SiteReply(empty)}, now_s=NOW_S, stale_s=60)
     assert choice.reason == "no site can run it: s: its wait is not known"
     message["pools"][0]["parts"][0]["wait_s"] = []
-    with pytest.raises(ValueError, match="no table"):
+    with pytest.raises(ValueError, match="not a table"):
         parse_report(message)
 
 

@@ -149,7 +149,7 @@ def test_bytes_numbers_and_absent_keys(answers: Path) -> None:
     assert (job.name, job.limit_s, job.comment) == ("", None, "")
     with pytest.raises(CannotAskPbs, match="no JSON"):
         jobs(b'{"Jobs": {')
-    with pytest.raises(CannotAskPbs, match="no object"):
+    with pytest.raises(CannotAskPbs, match="not an object"):
         nodes(b"[]")
 
 

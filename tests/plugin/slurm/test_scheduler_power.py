@@ -49,6 +49,10 @@ def test_node_is_powered_down_and_up(one_node: SlurmCluster, slurm: SlurmSchedul
     becomes(PowerState.POWERING_ON)
     assert node().use is NodeUse.USED
     assert slurm.view().jobs[0].state is JobState.STARTS
+    # slurmctld would requeue the job.
+    (refused,) = change(NodeChange.WITHDRAW).values()
+    assert refused.endswith(": Slurm waits for it")
+    assert slurm.view().jobs[0].state is JobState.STARTS
     # Nobody boots it, so it fails; and is tried again.
     wait_until(lambda: node().failed, what="the node to fail")
     assert node().reason == "ResumeTimeout reached"

@@ -111,13 +111,13 @@ def test_events_of_others_do_not_count(player) -> None:
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        (event("b", ["x"]), "no single number"),
+        (event("b", ["x"]), "not a single number"),
         (event("b", [0.2], unit={"payloadType": "PRICE", "units": "KWH"}), "no currency"),
         (event("b", [0.2], unit=USD | {"units": "KW"}), "the unit 'KW'"),
         (event("b", [0.2], unit=None), "no unit"),
         (event("b", [0.2], unit=USD | {"currency": "ORE"}), "unknown unit 'ORE/kWh'"),
-        (event("b", [0.2], intervalPeriod={"start": "0001-01-01T00:00:00Z", "duration": "PT1H"}), "no time"),
-        (event("b", [0.2], intervalPeriod={"start": "2026-11-22T17:00:00", "duration": "PT1H"}), "no time"),
+        (event("b", [0.2], intervalPeriod={"start": "0001-01-01T00:00:00Z", "duration": "PT1H"}), "not a time"),
+        (event("b", [0.2], intervalPeriod={"start": "2026-11-22T17:00:00", "duration": "PT1H"}), "not a time"),
         (event("b", [0.2], intervalPeriod={"start": "2026-11-22T17:00:00Z"}), "has no end"),
     ],
 )

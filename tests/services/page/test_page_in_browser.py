@@ -167,7 +167,7 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     expect(read_only.locator("#saved-value")).to_have_text("2.71 EUR measured")
     expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
     expect(read_only.locator("#errors tbody")).to_contain_text(
-        "run timeby similar jobs; time limit: 440 min31.0 min500"
+        "run timeby similar jobs; time limit: 7:20 h31 min500"
     )
 
 
