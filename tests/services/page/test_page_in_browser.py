@@ -166,9 +166,7 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     expect(read_only.locator("#range [aria-pressed=true]")).to_have_text("day")
     expect(read_only.locator("#saved-value")).to_have_text("2.71 EUR measured")
     expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
-    expect(read_only.locator("#errors tbody")).to_contain_text(
-        "run timeby similar jobs; time limit: 7:20 h31 min500"
-    )
+    expect(read_only.locator("#errors tbody")).to_contain_text("run timeby similar jobs; time limit: 7:20 h31 min500")
 
 
 def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> None:
