@@ -120,7 +120,7 @@ class PowerSettings:
     node_class: str | None = row(
         TEXT,
         "Power of a node in each power state, and the duration of transitions: a bundled class (dune, jufit, juggle,"
-        " server, sketch) or a TOML file.",
+        " server, sketch) or a TOML file; the agent takes the classes of the inventory.",
         example="server",
     )
 
