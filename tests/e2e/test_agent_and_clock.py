@@ -113,8 +113,8 @@ def steps_through_a_wake_and_a_sleep(
 @pytest.mark.parametrize(
     ("step_s", "said"),
     [
-        (LONG_S, "forward by 60 min"),
-        (-LONG_S, "back by 60 min"),
+        (LONG_S, "forward by 1 h"),
+        (-LONG_S, "back by 1 h"),
         pytest.param(SHORT_S, "forward by 90 s", marks=pytest.mark.nightly),
         pytest.param(-SHORT_S, "back by 90 s", marks=pytest.mark.nightly),
     ],

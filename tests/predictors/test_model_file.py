@@ -84,5 +84,5 @@ def test_a_forest_that_a_walk_could_leave_is_refused(change):
     features = rng.random((300, 3))
     state = forest_state(grow(TrainingData(features, features.sum(axis=1)), Growth(trees=3)))
     assert isinstance(restore_forest(state, 3), Forest)
-    with pytest.raises(ValueError, match="no forest"):
+    with pytest.raises(ValueError, match="not a forest"):
         restore_forest({**state, **change}, 3)

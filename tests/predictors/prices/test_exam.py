@@ -89,5 +89,5 @@ def test_taken_rows_are_the_steps_at_their_times(count, first, more):
 
 @pytest.mark.parametrize("rows", [np.array([0, 2]), np.array([1, 0]), np.array([True, False, True])])
 def test_rows_with_others_between_them_are_refused(rows):
-    with pytest.raises(BadPrices, match="no series"):
+    with pytest.raises(BadPrices, match="not a series"):
         PriceSteps(0, 900, 3).take(rows)
