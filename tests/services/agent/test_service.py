@@ -169,7 +169,7 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
         async with asyncio.timeout(300):
             while "starting" in await asyncio.to_thread(first_line, 0):
                 await asyncio.sleep(0.05)
-        assert "looked 0:00:0" in await asyncio.to_thread(first_line, 0)
+        assert re.search(r"looked \d s ago", await asyncio.to_thread(first_line, 0))
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0
@@ -193,7 +193,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
                 await asyncio.sleep(0.05)
         reply = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
         first = status_lines(reply, LocalClock(reply.now_unix_s or 0.0, UTC))[0]
-        assert "NO DATA YET: no cycle has succeeded, it tries every 0:00:30" in first
+        assert "NO DATA YET: no cycle has succeeded, it tries every 30 s" in first
         assert any("the ledger is locked" in problem for problem in reply.problems)
         os.kill(os.getpid(), signal.SIGTERM)
         await running

@@ -130,7 +130,7 @@ def test_with_no_weights_the_order_is_that_of_tiers_and_submissions(random):
 
 def test_associations_that_are_no_users_are_refused():
     account = share_tree((ROOT, 1, 0), (0, 1, 1))
-    with pytest.raises(BadInput, match="no user of the tree"):
+    with pytest.raises(BadInput, match="not a user of the tree"):
         Priorities(PriorityWeights(), account, np.array([0]), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
 
 
