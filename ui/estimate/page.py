@@ -4,6 +4,7 @@ One number, three charts (the bill, the measures, the waits of users), the reaso
 is. Settings and assumptions are for the administrator: they open on a screen, and are not printed.
 """
 
+import re
 from html import escape
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def _head(answer: LeversAnswer) -> str:
         saving, currency = answer.recommended.saving, answer.estimate.used.currency
         money = saving.a_year
         held = (
-            f"{money.low:,.0f} to {money.high:,.0f} {currency} in 19 of 20 years like this period; " * saving.has_range
+            f"{money.low:,.0f} to {money.high:,.0f} {currency} in 19 of 20 periods like this one; " * saving.has_range
         )
         small = f" <small>{escape(held)}{energy_text(saving.energy_kwh, 0)} of electricity</small>"
         parts += [
@@ -146,7 +147,7 @@ def _measures(answer: LeversAnswer) -> list[str]:
         )
         for saving in savings
     ]
-    caption = f"Saved a year, in {used.currency}. The thin line is the range for 19 of 20 years like this period."
+    caption = f"Saved a year, in {used.currency}. The thin line is the range for 19 of 20 periods like this one."
     others = [measure_text(saving.policy) for saving in answer.savings if saving.is_noise]
     chance = f" Not significant here: {'; '.join(map(_decapitalized, others))}." if others else ""
     return [bars_section("What each measure saves", bars, caption + chance)]
@@ -210,11 +211,19 @@ def _sure(answer: LeversAnswer) -> str:
         f" {replayed} on average, {real}.",
         "A year is this period scaled up: other seasons and other jobs are not included.",
     ]
+    if assumed := estimate.prepared.basis.assumed:
+        # The option that declares each of them is for the administrator.
+        named = "; ".join(re.sub(r" \(--[^)]*\)", "", each) for each in assumed)
+        lines.append(f"Assumed, and not covered by the ranges: {named}. Other values can change the result a lot.")
     if estimate.prepared.power.assumed:
         lines.append("How much power the computers draw is assumed. A measurement would narrow the ranges.")
     if best is not None and best.saving.cycles_per_node_day:
         often = f"{best.saving.cycles_per_node_day:.1f}"
-        lines.append(f"Each computer is switched off {often} times a day on average, and never while a job runs on it.")
+        most = answer.settings.agent.cycles_per_day
+        lines.append(
+            f"Each computer is switched off {often} times a day on average, at most {most} times, and never while a job"
+            " runs on it. Ask the maker whether the warranty covers that many restarts."
+        )
     if used.co2_kg is None:
         lines.append("CO2 is not included: how much CO2 the electricity of each hour causes was not given.")
     step = (

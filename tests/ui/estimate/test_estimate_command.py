@@ -317,6 +317,9 @@ def test_the_page_tells_those_who_decide_one_number_and_three_charts(
     assert re.search("Another measure would save [\\d.]+ EUR more a year|No other", page.locator("main").inner_text())
     shown = page.locator("main > :not(details)").all_inner_texts()
     assert [word for word in ("timeout", "profile:", "T1", "TOML", "not known") if word in " ".join(shown)] == []
+    (assumed,) = re.findall("Assumed, and not covered by the ranges: .*", "\n".join(shown))
+    assert "watts of idle nodes" in assumed
+    assert "--" not in assumed
     assert page.evaluate("document.documentElement.scrollWidth") == 375
     assert len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))) == 2
     assert "in reality it waited" in page.locator("main").inner_text()
