@@ -124,7 +124,7 @@ def test_the_users_guide_shows_a_month_of_jobs(repository: Path) -> None:
     run = JobBill(
         *("1841", "ann", "physics", "batch", "n[1-4]", AT_S, AT_S + 14 * hour_s, AT_S + 16 * hour_s),
         *(3.28 * 3.6e6, 0.26, "EUR", 0.38, "measured"),
-        *("T1", AT_S + hour_s, 3.28 * 3.6e6, 0.12, 0.03),
+        *("T2", AT_S + hour_s, 3.28 * 3.6e6, 0.12, 0.03),
         carbon_g=918.0,
         expected_saving=0.21,
     )
