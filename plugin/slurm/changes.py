@@ -23,7 +23,7 @@ from offpeak.plugin.slurm.commands import (
     rows_of_squeue,
     run_scontrol,
 )
-from offpeak.plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
+from offpeak.plugin.slurm.nodes import NODES_ARGUMENTS, ClosedReasons, nodes_of_text
 
 # Larger values mean "none" in Slurm.
 HIGHEST_PRIORITY = 4_294_967_293
@@ -198,9 +198,12 @@ _OF_NODES = "slurm_update error: "
 DENIED = ("Invalid user id", "Access/permission denied")
 
 
-def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
+def change_nodes(
+    nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions, reasons: ClosedReasons
+) -> dict[str, str]:
     """Change nodes by one order; return why not. Raises ListRefused: Slurm does not say which node it refuses."""
-    known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
+    shown = nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))
+    known = {node.name: node for node in reasons.restore(shown)}
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
     due = [known[node] for node in nodes if not refusals[node] and not _is_change_done(known[node], change)]
     groups: dict[bool, list[str]] = defaultdict(list)
@@ -221,8 +224,7 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
     if node is None:
         return "Slurm has no such node"
     by = f"{node.reason_by or 'another user'}: {node.reason}"
-    # slurmctld demands a reason and may lose it: the power loop knows whether it was offpeak's.
-    if node.closed and node.reason and not node.closed_by_us and change in CHANGES_OF_REASON:
+    if node.closed and not node.closed_by_us and change in CHANGES_OF_REASON:
         return f"was closed by {by}"
     if (
         node.failed

@@ -137,6 +137,28 @@ def _as_nodes(records: Iterable[Node]) -> tuple[Node, ...]:
     )
 
 
+class ClosedReasons:
+    """The reasons of the nodes that are closed, as they were last shown.
+
+    Before 23.11 slurmctld clears the reason of a drained node that registers although it counts as powered down, as
+    after a power cut. It lets nobody drain a node without a reason, so the one that was shown before is still right.
+    """
+
+    def __init__(self) -> None:
+        self._closed: dict[str, Node] = {}
+
+    def restore(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """Return the nodes, those that are closed without a reason with the one that they had."""
+        restored = tuple(
+            node._replace(reason=last.reason, reason_by=last.reason_by, reason_s=last.reason_s)
+            if node.closed and not node.reason and (last := self._closed.get(node.name))
+            else node
+            for node in nodes
+        )
+        self._closed = {node.name: node for node in restored if node.closed}
+        return restored
+
+
 def _records(text: bytes) -> list[str]:
     return _NODE_STARTS.split(text.decode(errors="replace"))[1:]
 

@@ -58,7 +58,7 @@ from offpeak.plugin.slurm import changes
 from offpeak.plugin.slurm.changes import ScontrolOptions
 from offpeak.plugin.slurm.configuration import order_wait_s, read_limits, read_load, traits_of_text
 from offpeak.plugin.slurm.jobs import FACTORS_ARGUMENTS, with_factors
-from offpeak.plugin.slurm.nodes import find_node_uses, with_suspended_jobs
+from offpeak.plugin.slurm.nodes import ClosedReasons, find_node_uses, with_suspended_jobs
 from offpeak.settings.agent import SlurmSettings
 
 
@@ -306,6 +306,7 @@ class SlurmScheduler:
         self._traits: SchedulerTraits | None = None
         self._rights: SlurmRights | None = None
         self._limits, self._limits_s = SiteLimits(), float("-inf")
+        self._reasons = ClosedReasons()
 
     def traits(self) -> SchedulerTraits:
         """Return the settings of slurm.conf, as slurmctld has read them."""
@@ -327,7 +328,8 @@ class SlurmScheduler:
         rights.require_all_jobs()
         if self._traits and self._traits.ranking is Ranking.OFFSET:
             snapshot = snapshot._replace(jobs=self._with_factors(snapshot.jobs))
-        snapshot = snapshot._replace(nodes=with_suspended_jobs(snapshot.nodes, snapshot.jobs))
+        nodes = self._reasons.restore(snapshot.nodes)
+        snapshot = snapshot._replace(nodes=with_suspended_jobs(nodes, snapshot.jobs))
         shared_user = rights.user if rights.is_daemons else ""
         return SchedulerView(at_s, *snapshot, read_load(shared_user, timeout_s=self._timeout_s))
 
@@ -392,7 +394,7 @@ class SlurmScheduler:
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes; return why not, by node. Raises ListRefused."""
-        return changes.change_nodes(nodes, change, reason=reason, scontrol=self._scontrol)
+        return changes.change_nodes(nodes, change, reason=reason, scontrol=self._scontrol, reasons=self._reasons)
 
 
 def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:

@@ -236,8 +236,7 @@ class NodeMemory:
     sleep was refused or failed. `why` is the last reason that was reported for it. `withdrawn`: the last plan withdrew
     it from jobs, and it was closed already. `untaken_s`: since when the scheduler is told that it is off, and does not
     count it as powered down, 0 otherwise. `was_idle`: it has not been off since the scheduler counted it as up,
-    without a job. `left`: it is on and no job can use it, by this state in the scheduler, since that time. `closed_for`
-    is the reason for which offpeak has closed it, "" if it has not.
+    without a job. `left`: it is on and no job can use it, by this state in the scheduler, since that time.
     """
 
     up: bool
@@ -251,7 +250,6 @@ class NodeMemory:
     untaken_s: int = 0
     was_idle: bool = False
     left: tuple[str, int] | None = None
-    closed_for: str = ""
 
     def is_untaken(self, now_s: int) -> bool:
         """Whether the scheduler takes no part in its sleep: it would never be woken for a job."""

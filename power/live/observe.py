@@ -153,10 +153,6 @@ def observe_nodes(snapshot: ClusterSnapshot, site: PowerSite, before: Mapping[st
     rows: dict[str, PowerRow] = {}
     for node in snapshot.view.nodes:
         name, machine, node_class = node.name, site.machines.get(node.name), site.node_class(node.name)
-        if node.closed and not node.reason and name in before:
-            # Until 23.11 slurmctld clears the reason of a node that counts as powered down and registers. An admin
-            # cannot close a node without a reason.
-            node = node._replace(reason=before[name].closed_for)
         is_kept = name in snapshot.kept_awake
         switchable = name in site.opted_in and name not in snapshot.untouched and not is_kept
         observed = observe_node(node, snapshot.record(name), snapshot.now, switchable=switchable)
@@ -329,7 +325,6 @@ def update_node_memory(
         rest_until_s=rest_until_s,
         untaken_s=before.untaken_s if is_untaken else 0,
         was_idle=has_power and (node.use is NodeUse.FREE if up else before.was_idle),
-        closed_for=node.reason if node.closed_by_us else "",
     )
     return _update_sleep_in_progress(observed, memory, now_s)
 

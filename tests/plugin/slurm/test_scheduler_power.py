@@ -9,7 +9,7 @@ from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
 from benchmarks.local_slurm.processes import wait_until
-from benchmarks.local_slurm.servers import SlurmCluster
+from benchmarks.local_slurm.servers import SlurmCluster, slurmd
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.plugin.scheduler.job import JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse
@@ -75,3 +75,22 @@ def test_a_node_that_slurmctld_took_down_as_silent_is_powered_down_by_us(
     assert slurm.change_nodes(["node1"], NodeChange.RESUME, reason="offpeak") == {}
     node = slurm.view().nodes[0]
     assert (node.failed, node.power, node.reason) == (False, PowerState.OFF, "")
+
+
+@pytest.mark.parametrize(
+    ("reason", "refusal"), [("offpeak: sleeps", {}), ("new DIMM", {"node1": "was closed by root: new DIMM"})]
+)
+def test_a_node_that_is_switched_on_by_hand_keeps_the_reason_why_it_is_closed(
+    one_node: SlurmCluster, slurm: SlurmScheduler, reason: str, refusal: dict[str, str]
+) -> None:
+    """As after a power cut: Slurm before 23.11 clears the reason, and nobody would open the node any more."""
+    assert slurm.change_nodes(["node1"], NodeChange.POWER_DOWN, reason="offpeak: sleeps") == {}
+    wait_until(lambda: slurm.view().nodes[0].power is PowerState.OFF, what="node1 to be off")
+    one_node.run("scontrol", "update", "nodename=node1", "state=drain", f"reason={reason}")
+    assert slurm.view().nodes[0].reason == reason
+    os.kill(int((one_node.folder / "node1.pid").read_text()), signal.SIGKILL)
+    with slurmd(one_node, 1):
+        wait_until(lambda: slurm.view().nodes[0].power is PowerState.ON, what="node1 to register")
+        node = slurm.view().nodes[0]
+        assert (node.closed, node.reason) == (True, reason)
+        assert slurm.change_nodes(["node1"], NodeChange.OPEN, reason="") == refusal

@@ -193,13 +193,3 @@ def test_a_node_that_comes_up_is_on_offer_instead_of_another_one() -> None:
     snapshot = cluster_snapshot(nodes, jobs=[running(hosts="n01")], records=records)
     plan = planned(snapshot, limited(capacity="two-level:3"), memory)
     assert (changes_of(plan), set(plan.withdrawn)) == ({}, {"n04"})
-
-
-def test_a_node_whose_reason_slurmctld_forgot_is_open_again_only_if_offpeak_had_closed_it() -> None:
-    _, records, memory = sleepers("n01", "n02")
-    closed = asleep("n01", **BY_US), asleep("n02", closed=True, reason="new DIMM")
-    before = planned(cluster_snapshot(closed, records=records), limited(), memory)
-    # The mains fail, and both nodes are on when they return: until 23.11 slurmctld clears the reason of such a node.
-    nodes = [node_of("n01", closed=True, reason=""), node_of("n02", closed=True, reason="")]
-    plan = planned(cluster_snapshot(nodes), limited(capacity="always-on"), before.memory)
-    assert changes_of(plan) == {"n01": "open"}

@@ -61,7 +61,6 @@ def test_a_node_that_somebody_opens_after_its_order_to_sleep_is_not_closed_again
 def test_a_clock_that_is_set_changes_no_wait_whatever_the_scheduler_says() -> None:
     sleep = SleepInProgress(NOW_S - 5, NodeOrder.SOFT_OFF, "idle")
     before = NodeMemory(True, NOW_S - 60, NOW_S - 90, (NOW_S - 600,), sleep, NOW_S + 30, was_idle=True)
-    before = replace(before, closed_for="offpeak: idle")
     back = shift_node_memory(before, -3600)
     assert shift_node_memory(back, 3600) == before
     # Its times are still those of the clock that was ahead.
