@@ -49,12 +49,12 @@ PUBLISHED = StatusReply(
         JobStatus(
             *("1841", "ann", "batch", "PENDING", 4, 3, 5, 412.0),
             "offpeak has put it back: on-peak until 21:00, 412 W/node against 180 W/node",
-            *(AT_S + 3600, AT_S + 86_400, 1.84, "EUR", "down 2"),
+            *(AT_S + 50_400, AT_S + 86_400, 0.21, "EUR", "down 2"),
             cause="price",
-            starts_from_unix_s=AT_S + 2700,
-            starts_by_unix_s=AT_S + 9000,
+            starts_from_unix_s=AT_S + 49_500,
+            starts_by_unix_s=AT_S + 55_800,
             remedy="let it start as soon as it can: `scontrol update jobid=1841 comment=offpeak:now`",
-            saves="1.84 EUR expected, compared with a start now",
+            saves="0.21 EUR expected, compared with a start now",
         ),
         JobStatus(
             *("1846", "bob", "batch", "PENDING", 1, 1, 5, 180.0),

@@ -83,10 +83,12 @@ def test_a_long_table_is_laid_out_as_a_short_one() -> None:
     assert table_lines(queue_table(jobs, CLOCK)) == list(map(str.rstrip, console.file.getvalue().splitlines()))
 
 
-def test_why(golden: Golden) -> None:
+def test_why(golden: Golden, repository: Path) -> None:
     jobs = [replace(PUBLISHED, jobs=(job,)) for job in PUBLISHED.jobs]
     shown = [*jobs, replace(jobs[0], mode="shadow"), replace(jobs[0], scheduler="pbs 20.0.1")]
-    golden("why.txt", "\n\n".join("\n".join(why_lines(each, CLOCK)) for each in shown) + "\n")
+    texts = ["\n".join(why_lines(each, CLOCK)) for each in shown]
+    golden("why.txt", "\n\n".join(texts) + "\n")
+    assert f"```text\n{texts[0]}\n```" in (repository / "docs" / "how-to" / "for-users.md").read_text()
 
 
 def test_an_own_policy_and_its_shadow_are_named() -> None:
