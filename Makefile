@@ -97,7 +97,7 @@ test-rest:
 	@failed=0; for part in '$(SCENES)' '$(BELOW)' '$(ABOVE)' '$(OTHERS)'; do $(REST) $$part || failed=1; done; exit $$failed
 
 nightly: dev peers
-	@$(PYTEST) --numprocesses 2 --hypothesis-profile=nightly
+	@$(PYTEST) --numprocesses 2 --hypothesis-profile=nightly -o faulthandler_timeout=7200
 	@.ci/other-pythons
 	@$(MAKE) --no-print-directory soak package-trial container-trial
 

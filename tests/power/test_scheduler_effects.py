@@ -17,6 +17,7 @@ from offpeak.model.orders import NodeChange
 from offpeak.plugin.scheduler.port import Ranking
 from offpeak.plugin.slurm import changes
 from offpeak.plugin.slurm.changes import ScontrolOptions
+from offpeak.plugin.slurm.nodes import ClosedReasons
 from offpeak.power.door import scheduler_orders
 from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
@@ -320,7 +321,7 @@ def test_an_order_is_checked_after_the_scheduler_was_read_for_it(
 
     class OnlyChanges(RecordingScheduler):
         def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-            return changes.change_nodes(nodes, change, reason=reason, scontrol=scontrol)
+            return changes.change_nodes(nodes, change, reason=reason, scontrol=scontrol, reasons=ClosedReasons())
 
         def rank(self, values: Mapping[str, int]) -> dict[str, str]:
             return changes.rank_jobs(values, Ranking.OFFSET, scontrol)
@@ -335,6 +336,7 @@ def test_an_order_is_checked_after_the_scheduler_was_read_for_it(
         )
         task = asyncio.create_task(given)
         while not (tmp_path / "reads").exists():
+            assert not task.done(), task.result()
             await asyncio.sleep(0.01)
         journal.leased = what != "lease"
         modes[0] = Mode.SHADOW if what == "mode" else Mode.ACTIVE
