@@ -143,6 +143,14 @@ class PowerRow(ObservedNode):
     times: TransitionTimes
     awake_beside: frozenset[str] = frozenset()
 
+    @property
+    def boot_end_s(self) -> int | None:
+        """When its boot is expected to end [Unix s], None if it does not boot or nobody knows how long it takes."""
+        if self.state not in RISING_DEPTH or self.record is None:
+            return None
+        wake_s = self.times.wake_s[RISING_DEPTH[self.state]]
+        return int(self.record.observed.since_unix_s) + wake_s if wake_s else None
+
 
 def observe_nodes(snapshot: ClusterSnapshot, site: PowerSite, before: Mapping[str, NodeMemory]) -> dict[str, PowerRow]:
     """Return the rows of all nodes by name, in the scheduler's order; `before` is the memory of the last cycle.

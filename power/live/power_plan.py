@@ -49,8 +49,8 @@ class PowerPlan:
     pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. Somebody has
     `opened` nodes that were ordered to sleep. `overdue` says of nodes that are still on how long ago they were ordered
     to sleep [s]. Nodes in `left` are on, no job can use them by their state in the scheduler, and no step changes that:
-    the state, and for how long [s]. `problems` are messages with hints. `budget` is the cap on power in force, and the
-    draw of the nodes by this plan.
+    the state, and for how long [s]. `boot_ends_s` is when the boot of each node that boots is expected to end [Unix s].
+    `problems` are messages with hints. `budget` is the cap on power in force, and the draw of the nodes by this plan.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -63,6 +63,7 @@ class PowerPlan:
     opened: frozenset[str] = frozenset()
     overdue: Mapping[str, float] = field(default_factory=dict)
     left: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    boot_ends_s: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[tuple[str, str], ...] = ()
     budget: PowerBudget | None = None
 
@@ -114,6 +115,7 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         opened=frozenset(name for name, row in rows.items() if row.was_opened),
         overdue=overdue_s,
         left={name: (state, for_s) for name, (state, for_s) in left.items() if for_s >= LEFT_S},
+        boot_ends_s={name: end_s for name, row in rows.items() if (end_s := row.boot_end_s) is not None},
         problems=(*decision.problems, *_describe_handed_over(handed_over), *_describe_overdue(overdue_s)),
         budget=decision.budget,
     )

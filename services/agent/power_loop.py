@@ -112,8 +112,9 @@ class PowerController:
 
     `records` are those of the last poll, `changed` has the last decision about each node, `made` are the kinds of
     changes that the scheduler made in the last round, `offers` those of the last plan about pools, `budget` the cap
-    on power that it obeys, and `overdue` the nodes that do not follow their order to sleep. Nodes in `left` are on and
-    lost for jobs: their state in the scheduler, and what to type.
+    on power that it obeys, `overdue` the nodes that do not follow their order to sleep, and `boot_ends_s` when the
+    boots in progress are expected to end [Unix s]. Nodes in `left` are on and lost for jobs: their state in the
+    scheduler, and what to type.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class PowerController:
         self.offers: tuple[PoolOffer, ...] = ()
         self.budget: PowerBudget | None = None
         self.overdue: Mapping[str, float] = {}
+        self.boot_ends_s: Mapping[str, int] = {}
         self.changed = DecisionFilter()
 
     @property
@@ -227,6 +229,7 @@ class PowerController:
         snapshot = replace(snapshot, refused=self._changes.refused)
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
         self._memory, self.offers, self.budget, self.overdue = plan.memory, plan.offers, plan.budget, plan.overdue
+        self.boot_ends_s = plan.boot_ends_s
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
         self._report_cycle(before)
         decisions = [

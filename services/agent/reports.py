@@ -244,6 +244,7 @@ def _wait_facts(agent: SiteAgent, at_s: int) -> WaitFacts:
         is_simulated=agent.waits.is_known(at_s),
         spread=lambda wait_s: (history.quantile_s(wait_s, 10), history.quantile_s(wait_s, 90)),
         offers=offers_in_force(agent.power.offers, agent.modes),
+        boot_ends_s=agent.power.boot_ends_s,
         acts=lambda job: agent.modes.of(job.partitions) is Mode.ACTIVE and agent.modes.may_rank,
         scheduler=traits.name if traits else "",
     )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from offpeak.display import duration_text, money_text
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.machines.node_sets import fold
 from offpeak.model.constants import HOUR_S, J_PER_MWH
 from offpeak.model.flexibility import Flexibility
 from offpeak.model.orders import PowerState
@@ -79,7 +80,8 @@ class WaitFacts:
     """What is known besides the facts of the queue.
 
     `starts_s` are the starts of jobs by a simulation of the queue [Unix s], and `spread` gives the shortest and the
-    longest wait of 8 of 10 jobs with that expected wait. `acts`: offpeak carries decisions about a job out.
+    longest wait of 8 of 10 jobs with that expected wait. `boot_ends_s` is when the boot of each node that boots is
+    expected to end [Unix s]. `acts`: offpeak carries decisions about a job out.
     """
 
     nodes: Sequence[Node] = ()
@@ -87,6 +89,7 @@ class WaitFacts:
     is_simulated: bool = False
     spread: Callable[[int], tuple[int, int]] = no_spread
     offers: Sequence[PoolOffer] = ()
+    boot_ends_s: Mapping[str, int] = field(default_factory=dict)
     acts: Callable[[Job], bool] = lambda _: True
     scheduler: str = ""
 
@@ -95,12 +98,14 @@ NO_WAIT_FACTS = WaitFacts()
 
 
 class _NodeCounts(NamedTuple):
-    """The nodes that fit a request: all, those that are usable, free, and free but asleep."""
+    """The nodes that fit a request: all, those that are usable, free, and free but not up; of these, the names."""
 
     all: int
     usable: int
     free: int
     asleep: int
+    booting: tuple[str, ...]
+    sleeping: tuple[str, ...]
 
 
 class WaitExplainer:
@@ -116,8 +121,10 @@ class WaitExplainer:
     def explain_wait(self, job: Job, decision: DecisionRecord | None, ahead: int = 0) -> WaitReason:
         """Return why the job waits. `ahead` jobs that compete with it have a higher priority."""
         if job.state is JobState.STARTS:
-            booting = "offpeak or the scheduler wakes its nodes, and it starts when they have booted"
-            return WaitReason(Cause.ASLEEP, booting, NOTHING, start_condition="as soon as its nodes have booted")
+            sentence = "offpeak or the scheduler wakes its nodes, and it starts when they have booted"
+            if booting := self._describe_boots(job.known_hosts):
+                sentence = f"it starts when its nodes have booted: {booting}"
+            return WaitReason(Cause.ASLEEP, sentence, NOTHING, start_condition="as soon as its nodes have booted")
         reason = job.reason.lower()
         if "dependency" in reason:
             return self._of_dependency(job, reason)
@@ -225,10 +232,15 @@ class WaitExplainer:
             return self._timed(job, Cause.PRIORITY, sentence, self._smaller(job), "in its turn")
         if self._find_offer(job) is not None:
             sentence = "nodes in use become free for it before sleeping ones would have booted"
+            if booting := self._describe_boots(counts.booting):
+                other = f" instead of waking {counts.sleeping[0]}" if counts.sleeping else ""
+                sentence = f"it waits for nodes that come up{other}: {booting}"
             return self._timed(job, Cause.NODES, sentence, NOTHING, "when enough nodes are free")
         if awake < needed <= counts.free:
             sleepers = needed - awake
             sentence = f"{counted(sleepers, 'node')} of the {needed:,} that it needs must boot first"
+            if booting := self._describe_boots(counts.booting):
+                sentence += f": {booting}"
             return self._timed(job, Cause.ASLEEP, sentence, NOTHING, "when its nodes have booted")
         if awake >= needed:
             sentence = "nodes are free for it, and the scheduler starts it in one of its next cycles"
@@ -259,6 +271,16 @@ class WaitExplainer:
         later_s = self._known.spread(wait_s)[1] if wait_s else 0
         return WaitReason(cause, sentence, remedy, begin_s, begin_s, begin_s + max(wait_s, later_s), condition)
 
+    def _describe_boots(self, names: Sequence[str]) -> str:
+        """Return which of the nodes boot, and until when; "" if none does."""
+        ends_s = {name: self._known.boot_ends_s[name] for name in names if name in self._known.boot_ends_s}
+        if not ends_s:
+            return ""
+        last_s, verb = max(ends_s.values()), "boots" if len(ends_s) == 1 else "boot"
+        if last_s <= self._facts.now_s:
+            return f"{fold(ends_s)} {verb}, longer than usual"
+        return f"{fold(ends_s)} {verb} until about {self._rules.clock(last_s, self._facts.now_s)}"
+
     def _needed(self, job: Job) -> int:
         return max(job.nodes, 1)
 
@@ -272,9 +294,11 @@ class WaitExplainer:
             names = sorted(of_pools & named if named else of_pools)
             nodes = [self._by_name[name] for name in names if name in self._by_name]
             usable = [node for node in nodes if _is_usable(node)]
-            asleep = sum(_is_asleep(node) and node.use is NodeUse.FREE for node in usable)
-            free = asleep + sum(not _is_asleep(node) and free_share(node) >= share for node in usable)
-            self._counts[key] = _NodeCounts(len(nodes), len(usable), free, asleep)
+            asleep = [node for node in usable if _is_asleep(node) and node.use is NodeUse.FREE]
+            free = len(asleep) + sum(not _is_asleep(node) and free_share(node) >= share for node in usable)
+            booting = tuple(node.name for node in asleep if node.name in self._known.boot_ends_s)
+            sleeping = tuple(node.name for node in asleep if node.power is PowerState.OFF)
+            self._counts[key] = _NodeCounts(len(nodes), len(usable), free, len(asleep), booting, sleeping)
         return self._counts[key]
 
     def _smaller(self, job: Job) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
-from small_site import HARDWARE, changes_of, cluster_snapshot, planned, site_of, slept_long_ago
+from small_site import HARDWARE, SERVER, changes_of, cluster_snapshot, planned, site_of, slept_long_ago
 
 from offpeak.door.effect import Hold
 from offpeak.machines.inventory import Enrolment, SleepMethod
@@ -13,7 +13,7 @@ from offpeak.model.request import Chunk, Request
 from offpeak.plugin.capacity.port import CapacityTargets
 from offpeak.plugin.scheduler.node import NodeUse, Reservation
 from offpeak.power.lifecycle.node_context import MeasuredDurations
-from offpeak.power.lifecycle.node_record import Attempts, DesiredState, Instant, PendingOrder, SentOrder
+from offpeak.power.lifecycle.node_record import Attempts, DesiredState, Instant, ObservedState, PendingOrder, SentOrder
 from offpeak.power.live.cluster_snapshot import UNTAKEN_S, NodeMemory, PastUse, PoolMemory, SleepInProgress
 from offpeak.power.live.cycle_watch import CycleWatch
 from offpeak.power.live.observe import REST_S
@@ -463,6 +463,13 @@ def test_a_boot_that_the_scheduler_has_given_up_is_waited_for() -> None:
     assert planned(cluster_snapshot([hung], records={"n01": boots}), site_of(1)).desired_states == {}
     given_up = replace(boots, attempts=Attempts())
     assert planned(cluster_snapshot([hung], records={"n01": given_up}), site_of(1)).desired_states == {"n01": None}
+
+
+def test_the_plan_says_when_a_boot_is_expected_to_end() -> None:
+    rises = node_of("n01", power=PowerState.POWERING_ON, use=NodeUse.USED)
+    boots = record_of("n01", observed=ObservedState(NodeState.BOOTING, NOW_S - 10.0, since_unix_s=NOW_S - 30.0))
+    snapshot = cluster_snapshot([rises, node_of("n02")], records={"n01": boots})
+    assert planned(snapshot, site_of(2)).boot_ends_s == {"n01": NOW_S - 30 + SERVER.depths[-1].leave.duration_s}
 
 
 def test_a_pool_without_a_class_says_so() -> None:

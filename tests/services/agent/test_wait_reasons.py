@@ -292,6 +292,27 @@ def test_the_cause_is_the_one_that_keeps_the_job_back() -> None:
     assert reason(job, replace(BUSY, starts_s={}, is_simulated=False)).start_condition.endswith("ask again in a minute")
 
 
+def test_a_job_that_waits_for_boots_names_the_nodes_and_when_they_are_up() -> None:
+    on, rises, sleeps = a_node("n0", PowerState.ON), PowerState.POWERING_ON, a_node("n3", PowerState.OFF)
+    nodes = (on, a_node("n1", rises), a_node("n2", rises), sleeps)
+    boots = replace(BUSY, nodes=nodes, boot_ends_s={"n1": NOW_S + 60, "n2": NOW_S + 240})
+    job = a_job(1, nodes=3, cpus=24)
+    until = RULES.clock(NOW_S + 240, NOW_S)
+    assert reason(job, boots).sentence == (
+        f"2 nodes of the 3 that it needs must boot first: n[1-2] boot until about {until}"
+    )
+    offer = PoolOffer("batch", frozenset({"batch"}), "planned", offered=1, usable=4, why="queue", by_queue=True)
+    assert reason(job, replace(boots, offers=(offer,))).sentence == (
+        f"it waits for nodes that come up instead of waking n3: n[1-2] boot until about {until}"
+    )
+    starts = job._replace(state=JobState.STARTS, hosts="n[0-1]")
+    assert reason(starts, boots).sentence == (
+        f"it starts when its nodes have booted: n1 boots until about {RULES.clock(NOW_S + 60, NOW_S)}"
+    )
+    late = replace(boots, boot_ends_s={"n1": NOW_S - 60})
+    assert reason(starts, late).sentence == "it starts when its nodes have booted: n1 boots, longer than usual"
+
+
 def test_a_job_that_names_its_node_waits_for_that_node() -> None:
     nodes = (NODES[0], *(a_node(f"n{number}", PowerState.ON) for number in (1, 2, 3)))
     job = a_job(1, nodes=1, cpus=8)
