@@ -285,7 +285,7 @@ class NodeDeviceCap:
         rows = [line.split("\t") for line in (await self._node.caps()).splitlines()]
         found = [[_parse_watts(text) for text in row[2:]] for row in rows if row[0] == self._device and len(row) == 6]
         if not found:
-            hint = "is powercap in its kernel?" if self._device == "cpu" else "is nvidia-smi on the node?"
+            hint = "is powercap in its kernel?" if self._device == "cpu" else "does nvidia-smi or amdgpu show limits?"
             raise NotSupported(f"{self._node.node}: has no {self._device} that can be capped", hint=hint)
         limit_w, least_w, most_w, draw_w = (_sum(column) for column in zip(*found, strict=True))
         return CapState(limit_w, draw_w, least_w, most_w)

@@ -150,7 +150,7 @@ def record_hang(record: NodeRecord, reason: str, now: Instant) -> NodeRecord:
     hint, missing = _console_hint(record), record.observed.problem
     if missing:
         reason = f"{missing}, and {reason}"
-        hint = f"see nvidia-smi and dmesg there; `offpeak nodes {record.node} wake` takes the node as it is"
+        hint = f"see nvidia-smi or amd-smi, and dmesg; `offpeak nodes {record.node} wake` takes the node as it is"
     fault = Fault(NOT_UP, f"it has power, but {reason}", hint, False, now.unix_s)
     return replace(record, fault=fault, attempts=replace(record.attempts, pending=None, step=0, failure=reason))
 

@@ -489,6 +489,43 @@ def test_a_node_sets_no_cap_whose_limit_from_before_it_does_not_know(tmp_path: P
         assert asyncio.run(run(port)) == ("300.00\n", "[N/A]\n")
 
 
+def test_a_node_caps_the_gpus_of_amd(tmp_path: Path) -> None:
+    """Two packages, of which the second has two dies: the limit of its first die holds for both."""
+    credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
+    chip = "sys/bus/pci/devices/0000:{}:00.0/hwmon/hwmon{}/{}"
+
+    async def run(port: int) -> tuple[CapState, list[str], list[str]]:
+        async with fake_node(tmp_path, port) as node:
+            for number, (bus, limit_uw, most_uw) in enumerate(
+                (("c1", 550_500_000, 560_000_000), ("c6", 560_000_000, 560_000_000), ("c9", 0, 0))
+            ):
+                node.write(chip.format(bus, number, "name"), "amdgpu\n")
+                node.write(chip.format(bus, number, "power1_cap"), f"{limit_uw}\n")
+                node.write(chip.format(bus, number, "power1_cap_min"), "0\n")
+                node.write(chip.format(bus, number, "power1_cap_max"), f"{most_uw}\n")
+                node.write(chip.format(bus, number, "power1_average"), "231500000\n" if most_uw else "0\n")
+            node.write(chip.format("d0", 7, "name"), "nvme\n")
+            hardware = Hardware("compute", ssh=credential, ssh_port=port, cap_by="gpu")
+            driver = cap_driver_of(InventoryNode("n1", hardware, ssh="127.0.0.1"), Transport())
+
+            def limits() -> list[str]:
+                return [node.read(chip.format(*die, "power1_cap")) for die in (("c1", 0), ("c6", 1), ("c9", 2))]
+
+            was = await driver.read_cap()
+            with pytest.raises(BadAnswer, match=r"gpu 0000:c1:00\.0 accepts 0 to 560 W, not 700 W"):
+                await driver.set_cap(1400, was, 60, passes)
+            await driver.set_cap(800, was, 60, passes)
+            capped = limits()
+            await driver.restore_cap(was, passes)
+            return was, capped, limits()
+
+    with reserved_ports(1) as (port,):
+        was, capped, after = asyncio.run(run(port))
+    assert (was.limit_w, was.least_w, was.most_w, was.draw_w) == (1110.5, 0, 1120, 463)
+    assert capped == ["400000000\n", "400000000\n", "0\n"]
+    assert after == ["550500000\n", "560000000\n", "0\n"]
+
+
 @pytest.mark.parametrize(("device", "cap_w"), [("cpu", 100), ("gpu", 300)])
 def test_a_node_caps_its_processors_and_gpus(tmp_path: Path, device: str, cap_w: int) -> None:
     credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")

@@ -47,7 +47,7 @@ def test_a_lost_gpu_is_reported_in_time_and_found_again(
     assert fault is not None
     assert fault.what == "does not come up"
     assert fault.reason.startswith(f"it has power, but {missing}, and on was not followed within ")
-    assert fault.hint == "see nvidia-smi and dmesg there; `offpeak nodes n1 wake` takes the node as it is"
+    assert fault.hint == "see nvidia-smi or amd-smi, and dmesg; `offpeak nodes n1 wake` takes the node as it is"
     # Nothing switches it, also not to sleep.
     assert walk.desires("soft_off").order is None
     walk.passes(3600).seen("on", answers=True, gpus=4)

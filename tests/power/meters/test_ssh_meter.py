@@ -81,6 +81,22 @@ def test_each_gpu_of_nvidia_is_idle_or_busy_or_not_known(on_node: OnNode) -> Non
     on_node(act)
 
 
+def test_the_gpus_of_amd_are_named_by_their_device(on_node: OnNode) -> None:
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        for bus, use in (("c1", "0\n"), ("c6", "97\n")):
+            device = f"sys/bus/pci/devices/0000:{bus}:00.0"
+            node.write(f"{device}/gpu_busy_percent", use)
+            node.write(f"{device}/hwmon/hwmon5/name", "amdgpu\n")
+            node.write(f"{device}/hwmon/hwmon5/power1_input", "140250000\n")
+        gpus = [reading for reading in await meter.read() if reading.way == "gpu" and reading.power_w is not None]
+        assert [(gpu.part, gpu.power_w) for gpu in gpus] == [
+            ("GPU 0000:c1:00.0 idle", 140.25),
+            ("GPU 0000:c6:00.0 busy", 140.25),
+        ]
+
+    on_node(act)
+
+
 def test_a_hanging_nvidia_smi_holds_nothing_up_and_is_not_started_again(on_node: OnNode) -> None:
     # Like a process that waits for a GPU that fell off the bus, it cannot be ended.
     hangs = """\
