@@ -2,8 +2,8 @@
 
 A GPU is idle while its utilisation is below `IDLE_BELOW_PERCENT`, the utilisation that the driver reports for the
 sample: the share of time in which a kernel ran. Each GPU has two parts, "GPU 0 idle" and "GPU 0 busy", and its power is
-that of the one that holds. So the time and the energy of both are sums of readings. A GPU that does not report its utilisation
-(a divided one, MIG) is neither; its power is that of the part "GPU 0".
+that of the one that holds. So the time and the energy of both are sums of readings. A GPU that does not report its
+utilisation (a divided one, MIG) is neither; its power is that of the part "GPU 0".
 
 Prometheus scrapes the DCGM exporter or the nvidia_gpu_exporter of the nodes. A reading has the time of its sample, not
 that of the query, and holds until the next scrape.
