@@ -233,7 +233,8 @@ class FeedSettings:
     )
     carbon: tuple[str, ...] | None = row(
         NAMES,
-        "Sources of carbon intensity, in order: electricity-maps, great-britain, openadr, or file as set in [carbon].",
+        "Sources of carbon intensity, in order: electricity-maps, great-britain, watttime, openadr, or file as set in "
+        "[carbon].",
         example=("electricity-maps",),
         flag="--carbon-feeds",
     )
@@ -254,6 +255,12 @@ class FeedSettings:
         TEXT,
         "Bidding zone, such as DE-LU, or American market and place, such as CAISO/TH_NP15_GEN-APND.",
         example="DE-LU",
+    )
+    watttime_region: str | None = row(
+        TEXT,
+        "Grid region of the source watttime, by its name there.",
+        example="CAISO_NORTH",
+        flag="--watttime-region",
     )
     currency: str | None = row(
         TEXT,
@@ -288,7 +295,8 @@ class FeedSettings:
     )
     key_file: Path | None = row(
         PATH,
-        "File of mode 0600 with lines ENTSOE_API_KEY=..., ELECTRICITY_MAPS_TOKEN=..., and OPENADR_TOKEN=... or "
+        "File of mode 0600 with lines ENTSOE_API_KEY=..., ELECTRICITY_MAPS_TOKEN=..., WATTTIME_LOGIN=user:password, "
+        "and OPENADR_TOKEN=... or "
         "OPENADR_CLIENT_ID=... and OPENADR_CLIENT_SECRET=...; environment variables take precedence.",
         example="/etc/offpeak/keys",
         flag="--feed-keys",

@@ -36,6 +36,7 @@ from offpeak.predictors.feeds.open_meteo import (
 )
 from offpeak.predictors.feeds.openadr_events import GHG, PRICE, OpenAdrEvents
 from offpeak.predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, Window, price_quantity
+from offpeak.predictors.feeds.watt_time import WattTime
 from offpeak.predictors.feeds.web import KeyLocation
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
 from offpeak.prices.tariff_file import site_tariff
@@ -110,6 +111,13 @@ def _openadr(site: SourceSettings, kind: str) -> FeedSource:
     return OpenAdrEvents(feeds.openadr, kind, feeds.openadr_program, targets, feeds.key_file, feeds.timeout_s)
 
 
+def _watt_time(site: SourceSettings) -> FeedSource:
+    if site.feeds.watttime_region is None:
+        hint = 'write such as watttime_region = "CAISO_NORTH" below [feeds]'
+        raise BadSetting("feeds.watttime_region: is not set", hint=hint)
+    return WattTime(site.feeds.watttime_region, site.key("WATTTIME_LOGIN"), timeout_s=site.feeds.timeout_s)
+
+
 INPUTS: Mapping[str, EntsoEDocument | WeatherVariable] = {
     "entso-e-load": LOAD_FORECAST,
     "entso-e-wind-solar": WIND_SOLAR_FORECAST,
@@ -143,6 +151,7 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
             site.market.maps, site.key("ELECTRICITY_MAPS_TOKEN"), timeout_s=site.feeds.timeout_s
         ),
         "great-britain": lambda site: GreatBritain(timeout_s=site.feeds.timeout_s),
+        "watttime": _watt_time,
         "openadr": lambda site: _openadr(site, GHG),
     },
     "temperature": {
@@ -210,6 +219,8 @@ def _feed(what: str, names: tuple[str, ...] | None, site: SourceSettings, quanti
         )
     sources = tuple(_builder(what, name)(site) for name in names)
     place = site.feeds.place if what == "temperature" else site.feeds.zone
+    if "watttime" in names:
+        place = site.feeds.watttime_region
     cache = _cache_file(site, f"{what} {place or _own_place(site)} {quantity.unit}")
     return Feed(sources, cache, quantity, site.clock, ASKS * site.feeds.timeout_s)
 

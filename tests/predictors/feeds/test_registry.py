@@ -20,7 +20,7 @@ pytestmark = pytest.mark.quick
 
 FILE = Path("prices_eur_per_mwh.csv")
 SITE = SourceSettings(
-    FeedSettings(zone="DE-LU", place="52.52, -13.4", openadr="http://vtn.invalid"),
+    FeedSettings(zone="DE-LU", watttime_region="CAISO_NORTH", place="52.52, -13.4", openadr="http://vtn.invalid"),
     FILE,
     tariff="on=90EUR/MWh,off=30EUR/MWh",
 )
