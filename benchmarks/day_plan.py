@@ -16,7 +16,7 @@ from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.plugin.day_plan.inputs import PlanFacility, PlanInputs
 from offpeak.plugin.day_plan.make import plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
 from offpeak.plugin.scheduler.job import Job
 from offpeak.plugin.scheduler.node import Node, NodeUse

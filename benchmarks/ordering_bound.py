@@ -38,8 +38,8 @@ from offpeak.model.facility import Facility
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_series import Series, value_at
 from offpeak.plugin.day_plan.join import refit_plan
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.planner.problem import NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
-from offpeak.plugin.planner.searches import budget_of
 from offpeak.plugin.queue_hook.facts import PriceIntegral
 from offpeak.plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.file import read_series

@@ -11,10 +11,12 @@ from benchmarks.logs import trace_file
 from offpeak.errors import OffpeakError
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
-from offpeak.plugin.planner.searches import budget_of, multi_search
-from offpeak.plugin.planner.verify import upper_bound, verify_plan
+from offpeak.plugin.planner.verify import verify_plan
+from offpeak_studies.profit_cooling.heuristics import multi_search
 from offpeak_studies.profit_cooling.run import NODES, SCENARIOS, curie_jobs, facility_of, machine, work_of
+from offpeak_studies.profit_cooling.upper_bound import upper_bound
 from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS = 1500

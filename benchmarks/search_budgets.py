@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
 from offpeak.model.facility import facility_named
+from offpeak.plugin.planner.orders import Budget, budget_of
 from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -32,12 +33,11 @@ from offpeak.plugin.planner.problem import (
     Problem,
     Work,
     compute_profit,
-    pue_under,
 )
-from offpeak.plugin.planner.searches import Budget, best_plan, budget_of, leave_out_losses, multi_search
-from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak.plugin.planner.verify import verify_plan
 from offpeak_studies.profit_cooling import cp_solver, solvers
 from offpeak_studies.profit_cooling.cp_solver import CpQuestion, EnergyBand
+from offpeak_studies.profit_cooling.heuristics import best_plan, leave_out_losses, multi_search, pue_under
 from offpeak_studies.profit_cooling.run import (
     DAYS,
     NODES,
@@ -50,6 +50,7 @@ from offpeak_studies.profit_cooling.run import (
     work_of,
 )
 from offpeak_studies.profit_cooling.study import gain_pct
+from offpeak_studies.profit_cooling.upper_bound import compute_gap, upper_bound
 
 SCENARIO, SEED = "air summer", 1
 PLAN_DAYS = (1, 4)

@@ -19,9 +19,9 @@ from offpeak.plugin.day_plan.day_plan import DayPlan, Load, PlannedJob, PowerPro
 from offpeak.plugin.day_plan.inputs import PlanInputs, expected_run_s_of, power_over_time
 from offpeak.plugin.day_plan.limits import NAMED, NEVER_ADMITTED, BindingCaps, idle_w, list_cap_remarks
 from offpeak.plugin.day_plan.pools import PoolProblem, StartHold
+from offpeak.plugin.planner.orders import Budget, all_orders
 from offpeak.plugin.planner.placement import keep_what_fits, place_one_by_one
 from offpeak.plugin.planner.problem import TOMORROW, Plan, Problem, Rates, compute_profit, first_unit
-from offpeak.plugin.planner.searches import Budget, all_orders
 from offpeak.plugin.planner.verify import verify_plan
 from offpeak.plugin.priority_bands import ranks_in_bands
 from offpeak.plugin.queue_hook.positions import BEGIN, NO_MARKS, MarksByJob, marks_by_job, queue_positions

@@ -39,9 +39,9 @@ from offpeak.plugin.day_plan.pools import (
     split_into_pools,
 )
 from offpeak.plugin.planner.dispatch import DispatchProblem, cost_of, solve_dispatch
+from offpeak.plugin.planner.orders import Budget, budget_of
 from offpeak.plugin.planner.placement import place_one_by_one
 from offpeak.plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, first_unit
-from offpeak.plugin.planner.searches import Budget, budget_of
 from offpeak.plugin.queue_hook.positions import job_number
 from offpeak.plugin.queue_hook.start_times import BeginTimePlanner
 from offpeak.plugin.scheduler.job import HOLDING

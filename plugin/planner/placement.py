@@ -1,9 +1,9 @@
 """The job-based heuristic: places one job after the other in a given order, each at its earliest feasible start.
 
-It moves through jobs where the rule-based schedulers beside it move through time, so a wide job gets its place before
+It moves through jobs where rule-based schedulers move through time, so a wide job gets its place before
 narrow ones have taken it. `keep_what_fits` keeps the places of an earlier plan where these are still free.
 
-Source: "Optimizing profit and cooling costs in HPC cluster scheduling", algorithm 1 and, for rules, section 4.
+Source: "Optimizing profit and cooling costs in HPC cluster scheduling", algorithm 1.
 """
 
 from typing import NamedTuple
@@ -124,7 +124,7 @@ def _place_all(capacity: Capacity, order: Int64, jobs: WorkColumns, places: Plac
         needed = UnitResources(cores[job], memory_mb[job], gpus[job], pools[job])
         terms[0], terms[1], terms[2], terms[6] = needed
         terms[3], terms[4], terms[5] = units[job], duration_s[job], from_s[job]
-        if not capped and _cannot_fit(failed, min(failures, REMEMBERED), terms):
+        if not capped and cannot_fit(failed, min(failures, REMEMBERED), terms):
             continue
         capped_w = power_w[job] if capped else 0
         wanted = UnitDemand(
@@ -152,7 +152,7 @@ def _place_all(capacity: Capacity, order: Int64, jobs: WorkColumns, places: Plac
 
 
 @in_place
-def _cannot_fit(failed: Int64, remembered: int, terms: Int64) -> bool:
+def cannot_fit(failed: Int64, remembered: int, terms: Int64) -> bool:
     """Return whether a job that needs no more, no longer and no later has found no place: space only shrinks.
 
     The last column has the pools: a job that may use more of them is no harder to place.
@@ -269,82 +269,4 @@ def _keep_placed(capacity: Capacity, kept: Int64, jobs: WorkColumns, earlier: Pl
                 return STEPS_OF_NODES
         if not occupy_totals(capacity, wanted, at_s):
             return STEPS_OF_TOTALS
-    return NO_STEPS
-
-
-def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> Plan:
-    """Return the plan of a scheduler that goes through the queue in order at each event and starts what fits now.
-
-    Strict: the first job that does not fit holds up all behind it. Non-strict: it is skipped. No reservations in
-    either. It takes nodes in lexicographic order.
-    """
-    work, rates = problem.work, problem.rates
-    jobs = job_columns(work, work.release_s, np.minimum(work.latest_end_s - work.duration_s, rates.horizon_s - 1))
-    events_s = np.concatenate(
-        [np.zeros(1, np.int64), work.release_s, rates.edge_s, problem.running.until_s, problem.limits.taken.until_s]
-    )
-    capacity = initial_capacity(problem)
-    while True:
-        plan = empty_plan(work, solver)
-        lacking = _start_at_events(
-            capacity, order, jobs, Places(plan.start_s, plan.node), np.unique(events_s), rates.horizon_s, strict
-        )
-        if lacking == NO_STEPS:
-            return plan
-        capacity = with_more_steps(problem, capacity, lacking)
-
-
-@kernel
-def _start_at_events(
-    capacity: Capacity, order: Int64, jobs: WorkColumns, places: Places, events_s: Int64, horizon_s: int, strict: bool
-) -> int:
-    """Write the starts and nodes of what starts at each of the events and ends of jobs; return as `_place_all`."""
-    from_s, latest_s, duration_s, units, cores, memory_mb, gpus, pools, power_w, first, demand = jobs
-    start_s, node = places
-    free, rows = capacity.nodes, np.empty(len(capacity.nodes.length), np.int64)
-    failed, terms = np.zeros((REMEMBERED, 7), np.int64), np.zeros(7, np.int64)
-    waiting, count, now_s = order.copy(), len(order), events_s[0]
-    while now_s < horizon_s:
-        kept, failures, held_up = 0, 0, False
-        for job in waiting[:count]:
-            waiting[kept] = job
-            kept += 1
-            if held_up or not from_s[job] <= now_s <= latest_s[job]:
-                continue
-            end_s = now_s + duration_s[job]
-            needed = UnitResources(cores[job], memory_mb[job], gpus[job], pools[job])
-            terms[0], terms[1], terms[2], terms[6] = needed
-            terms[3] = units[job]
-            found = 0
-            if not _cannot_fit(failed, min(failures, REMEMBERED), terms):
-                # What runs now only ends later: a node that has enough now has it for the whole run.
-                for row in range(len(rows)):
-                    if next_fit(free, row, now_s, now_s, duration_s[job], needed) == now_s:
-                        rows[found] = row
-                        found += 1
-                        if found == units[job]:
-                            break
-                if found < units[job]:
-                    failed[failures % REMEMBERED] = terms
-                    failures += 1
-            totals = TotalNeeds(power_w[job] if capacity.capped else 0, demand[job])
-            wanted = UnitDemand(now_s, now_s, duration_s[job], units[job], needed, totals)
-            if found < units[job] or next_fit_of_totals(capacity, wanted, now_s) != now_s:
-                held_up = strict
-                continue
-            kept -= 1
-            start_s[job] = now_s
-            node[first[job] : first[job + 1]] = rows[:found]
-            for row in rows[:found]:
-                if not occupy(free, row, now_s, end_s, needed):
-                    return STEPS_OF_NODES
-            if not occupy_totals(capacity, wanted, now_s):
-                return STEPS_OF_TOTALS
-        count = kept
-        later_s = events_s[np.searchsorted(events_s, now_s, side="right") :]
-        soon_s = later_s[0] if len(later_s) else horizon_s
-        for job in order:
-            if start_s[job] != TOMORROW and now_s < start_s[job] + duration_s[job] < soon_s:
-                soon_s = start_s[job] + duration_s[job]
-        now_s = soon_s
     return NO_STEPS

@@ -1,11 +1,11 @@
-"""The planning problem and its plan as frozen columns, the profit of a plan, and what a plan leaves to the next.
+"""The planning problem and its plan as frozen columns, and the profit of a plan.
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", sections 3 and 5. Time is integer seconds from
 the beginning of the plan. The problem also has what the paper leaves out: jobs that run already, and jobs that run
 beyond the horizon. A plan gives each job its start and nodes, or leaves it for tomorrow.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -228,33 +228,6 @@ def empty_plan(work: Work, solver: str) -> Plan:
     return Plan(np.full(len(work), TOMORROW), np.full(int(work.units.sum()), TOMORROW), solver)
 
 
-def carry_over_running(problem: Problem, plan: Plan) -> Running:
-    """Return the jobs that run beyond the horizon, with times relative to it."""
-    work, ran, horizon_s = problem.work, problem.running, problem.rates.horizon_s
-    end_s = plan.start_s + work.duration_s
-    job = np.repeat(np.arange(len(work)), work.units)
-    unit = np.flatnonzero((plan.placed & (end_s > horizon_s))[job])
-    job, old = job[unit], ran.until_s > horizon_s
-    return Running(
-        node=np.concatenate([ran.node[old], plan.node[unit]]),
-        until_s=np.concatenate([ran.until_s[old], end_s[job]]) - horizon_s,
-        cores=np.concatenate([ran.cores[old], work.cores[job]]),
-        memory_mb=np.concatenate([ran.memory_mb[old], work.memory_mb[job]]),
-        gpus=np.concatenate([ran.gpus[old], work.gpus[job]]),
-        power_w=np.concatenate([ran.power_w[old], work.power_w[job] / work.units[job]]),
-        revenue_per_s=np.concatenate([ran.revenue_per_s[old], work.revenue_per_s[job] / work.units[job]]),
-    )
-
-
-def carry_over_waiting(problem: Problem, plan: Plan) -> Work:
-    """Return the jobs that have not started, their times counted from the horizon."""
-    work = problem.work.take(~plan.placed)
-    horizon_s = problem.rates.horizon_s
-    return replace(
-        work, release_s=np.maximum(work.release_s - horizon_s, 0), latest_end_s=work.latest_end_s - horizon_s
-    )
-
-
 @dataclass(frozen=True)
 class Profit:
     """Money and energy of a plan within its horizon, what ran before included."""
@@ -297,26 +270,3 @@ def overlap_s(rates: Rates, start_s: Int64, end_s: Int64) -> Float64:
     low, high = rates.edge_s[:-1], rates.edge_s[1:]
     inside = np.minimum(end_s[:, None], high) - np.maximum(start_s[:, None], low)
     return np.asarray(np.maximum(inside, 0), np.float64)
-
-
-def net_per_s(problem: Problem, pue: Float64) -> Float64:
-    """Return revenue less energy and cooling of each job in each step [currency/s]; float64[jobs, steps]."""
-    work = problem.work
-    per_watt = pue * problem.rates.price_per_kwh / J_PER_KWH
-    return np.asarray(work.revenue_per_s[:, None] - work.power_w[:, None] * per_watt)
-
-
-def pue_under(problem: Problem, plan: Plan) -> Float64:
-    """Return the PUE of each step if the plan is carried out."""
-    work, running, rates = problem.work, problem.running, problem.rates
-    placed = plan.placed
-    start_s = plan.start_s[placed]
-    it_j = work.power_w[placed] @ overlap_s(rates, start_s, start_s + work.duration_s[placed])
-    it_j += running.power_w @ overlap_s(rates, np.zeros_like(running.until_s), running.until_s)
-    return problem.facility.pue_at(it_j / np.diff(rates.edge_s), rates.temperature_c)
-
-
-def least_pue(problem: Problem) -> Float64:
-    """Return the lowest PUE of each step over all powers: a bound."""
-    low, high = problem.facility.pue_range(problem.rates.temperature_c)
-    return np.where(problem.rates.price_per_kwh >= 0, low, high)

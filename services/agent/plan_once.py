@@ -14,7 +14,7 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.site_devices_file import read_devices
 from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
 from offpeak.plugin.day_plan.make import plan_beside_devices, plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.queue_hook.facts import PLAN, QueueFacts
 from offpeak.plugin.queue_hook.queue_plan import QueuePlan
 from offpeak.power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions

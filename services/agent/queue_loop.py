@@ -421,7 +421,7 @@ class QueuePlanner:
         # An agent with another policy, and without caps, does without the kernels of the planner.
         from offpeak.plugin.day_plan.day_plan import constraints_of, planned_of
         from offpeak.plugin.day_plan.make import plan_day
-        from offpeak.plugin.planner.searches import budget_of
+        from offpeak.plugin.planner.orders import budget_of
 
         inputs = make_plan_inputs(facts, section, observed, surroundings)
         plan = await asyncio.to_thread(plan_day, inputs, self.latest, budget_of(SEARCH_S))

@@ -12,7 +12,7 @@ from offpeak.model.request import Chunk
 from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
 from offpeak.plugin.day_plan.inputs import PlanInputs
 from offpeak.plugin.day_plan.make import plan_day, plan_under_caps
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.queue_hook.facts import QueueFacts
 from offpeak.plugin.queue_hook.queue_plan import keep_site_order, plan_queue
 from offpeak.plugin.scheduler.cluster_view import cluster_of

@@ -26,6 +26,7 @@ from offpeak.model.facility import (
     temperature_segments,
 )
 from offpeak.model.jobs import Jobs
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -33,15 +34,15 @@ from offpeak.plugin.planner.problem import (
     Plan,
     Problem,
     Rates,
+    Running,
     Work,
-    carry_over_running,
-    carry_over_waiting,
     compute_profit,
 )
-from offpeak.plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
-from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak.plugin.planner.verify import verify_plan
 from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak_studies.profit_cooling.heuristics import best_plan, multi_search, plan_in_all_orders
 from offpeak_studies.profit_cooling.solvers import RULE_BASED, SEARCHES, Solver, find_solver
+from offpeak_studies.profit_cooling.upper_bound import compute_gap, upper_bound
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
 LEAST_W, MOST_W = 7.8, 11.11
@@ -309,6 +310,33 @@ def rolled(work: Work, place: PlannerSite, solver: str, search_s: float, days: i
         yield _day_result(problem, answer, now_s, bounded=whole and solver not in RULE_BASED)
         running, behind = carry_over_running(problem, answer.plan), carry_over_waiting(problem, answer.plan)
         now_s += horizon_s
+
+
+def carry_over_running(problem: Problem, plan: Plan) -> Running:
+    """Return the jobs that run beyond the horizon, with times relative to it."""
+    work, ran, horizon_s = problem.work, problem.running, problem.rates.horizon_s
+    end_s = plan.start_s + work.duration_s
+    job = np.repeat(np.arange(len(work)), work.units)
+    unit = np.flatnonzero((plan.placed & (end_s > horizon_s))[job])
+    job, old = job[unit], ran.until_s > horizon_s
+    return Running(
+        node=np.concatenate([ran.node[old], plan.node[unit]]),
+        until_s=np.concatenate([ran.until_s[old], end_s[job]]) - horizon_s,
+        cores=np.concatenate([ran.cores[old], work.cores[job]]),
+        memory_mb=np.concatenate([ran.memory_mb[old], work.memory_mb[job]]),
+        gpus=np.concatenate([ran.gpus[old], work.gpus[job]]),
+        power_w=np.concatenate([ran.power_w[old], work.power_w[job] / work.units[job]]),
+        revenue_per_s=np.concatenate([ran.revenue_per_s[old], work.revenue_per_s[job] / work.units[job]]),
+    )
+
+
+def carry_over_waiting(problem: Problem, plan: Plan) -> Work:
+    """Return the jobs that have not started, their times counted from the horizon."""
+    work = problem.work.take(~plan.placed)
+    horizon_s = problem.rates.horizon_s
+    return replace(
+        work, release_s=np.maximum(work.release_s - horizon_s, 0), latest_end_s=work.latest_end_s - horizon_s
+    )
 
 
 def _time_for(behind: Work, machine: NodeCapacities) -> int:

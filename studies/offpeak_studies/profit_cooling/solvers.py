@@ -15,19 +15,19 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
-from offpeak.plugin.planner.placement import place_one_by_one, rule_based
+from offpeak.plugin.planner.orders import Budget, power_per_revenue
+from offpeak.plugin.planner.placement import place_one_by_one
 from offpeak.plugin.planner.problem import Plan, Problem, Work, compute_profit, first_unit
-from offpeak.plugin.planner.searches import (
-    Budget,
+from offpeak.text import did_you_mean
+from offpeak_studies.profit_cooling.cp_solver import CpAnswer, build_cp_question, solve
+from offpeak_studies.profit_cooling.heuristics import (
     better_plan,
     delay_search,
     leave_out_jobs,
     leave_out_losses,
     multi_search,
-    power_per_revenue,
 )
-from offpeak.text import did_you_mean
-from offpeak_studies.profit_cooling.cp_solver import CpAnswer, build_cp_question, solve
+from offpeak_studies.profit_cooling.rule_based import rule_based
 
 LATER = np.iinfo(np.int64).max
 

@@ -14,7 +14,7 @@ from offpeak.model.step_series import Series
 from offpeak.plugin.day_plan.day_plan import DayPlan
 from offpeak.plugin.day_plan.inputs import PlanInputs
 from offpeak.plugin.day_plan.make import plan_beside_devices, plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 
 BATTERY = Battery(4.0, 2.0, 2.0, 0.9, 2.0, 2.0)
 

@@ -14,7 +14,7 @@ from offpeak.plugin.day_plan.day_plan import DayPlan
 from offpeak.plugin.day_plan.inputs import PlanInputs
 from offpeak.plugin.day_plan.limits import limit_amounts
 from offpeak.plugin.day_plan.make import plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.scheduler.job import Job
 
 IN_LINE = replace(RULES, window=1)

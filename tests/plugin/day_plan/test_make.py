@@ -16,7 +16,7 @@ from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of
 from offpeak.plugin.day_plan.inputs import PlanInputs
 from offpeak.plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS, find_queue_order
 from offpeak.plugin.day_plan.make import plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node
 from offpeak.settings.plan import Revenue

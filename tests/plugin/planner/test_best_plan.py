@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from planner_brute_force import HORIZON_S, Best, best_by_trying, profit_by_second, steep_facility, tiny_problem
 
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -18,10 +19,11 @@ from offpeak.plugin.planner.problem import (
     compute_profit,
     empty_plan,
 )
-from offpeak.plugin.planner.searches import budget_of, multi_search
-from offpeak.plugin.planner.verify import upper_bound, verify_plan
+from offpeak.plugin.planner.verify import verify_plan
 from offpeak_studies.profit_cooling.cp_solver import build_cp_question, solve
+from offpeak_studies.profit_cooling.heuristics import multi_search
 from offpeak_studies.profit_cooling.solvers import SOLVERS, plan_from_answer
+from offpeak_studies.profit_cooling.upper_bound import upper_bound
 
 SAME = 1e-6
 """The money that rounding to integers may cost; the profits of these problems are around 1."""

@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planner_brute_force import exceeded_limits, with_random_limits
 
-from offpeak.plugin.planner.placement import keep_what_fits, place_one_by_one, rule_based
+from offpeak.plugin.planner.orders import budget_of
+from offpeak.plugin.planner.placement import keep_what_fits, place_one_by_one
 from offpeak.plugin.planner.problem import TOMORROW, Demands, LimitUse, Plan, PlanLimits, Problem, compute_profit
-from offpeak.plugin.planner.searches import budget_of
-from offpeak.plugin.planner.verify import upper_bound, verify_plan
+from offpeak.plugin.planner.verify import verify_plan
+from offpeak_studies.profit_cooling.rule_based import rule_based
 from offpeak_studies.profit_cooling.solvers import SOLVERS
+from offpeak_studies.profit_cooling.upper_bound import upper_bound
 
 
 def limited(problem: Problem, seed: int) -> Problem:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from offpeak.plugin.planner.placement import rule_based
 from offpeak.plugin.planner.problem import compute_profit
 from offpeak.plugin.planner.verify import verify_plan
+from offpeak_studies.profit_cooling.rule_based import rule_based
 
 
 @pytest.mark.parametrize("strict", [True, False])

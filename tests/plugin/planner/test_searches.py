@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
+from offpeak.plugin.planner.orders import Budget, all_orders, budget_of
 from offpeak.plugin.planner.problem import compute_profit
-from offpeak.plugin.planner.searches import Budget, all_orders, budget_of, multi_search
-from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak.plugin.planner.verify import verify_plan
 from offpeak_studies.profit_cooling.cp_solver import CpAnswer
+from offpeak_studies.profit_cooling.heuristics import multi_search
 from offpeak_studies.profit_cooling.solvers import (
     SOLVERS,
     TOO_LITTLE_TIME,
@@ -17,6 +18,7 @@ from offpeak_studies.profit_cooling.solvers import (
     neighbourhood_search,
     plan_from_answer,
 )
+from offpeak_studies.profit_cooling.upper_bound import compute_gap, upper_bound
 
 
 @pytest.mark.parametrize("name", SOLVERS)

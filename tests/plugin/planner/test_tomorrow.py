@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from offpeak.plugin.planner.placement import place_one_by_one
-from offpeak.plugin.planner.problem import carry_over_running, carry_over_waiting, compute_profit
+from offpeak.plugin.planner.problem import compute_profit
+from offpeak_studies.profit_cooling.run import carry_over_running, carry_over_waiting
 
 
 def test_running_jobs_go_on_with_the_rest_of_their_time(drawn) -> None:

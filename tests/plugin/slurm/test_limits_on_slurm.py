@@ -13,7 +13,7 @@ from offpeak.model.limits import Allowance
 from offpeak.plugin.day_plan.day_plan import DayPlan
 from offpeak.plugin.day_plan.inputs import PlanInputs
 from offpeak.plugin.day_plan.make import plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.queue_hook.facts import QueueFacts
 from offpeak.plugin.scheduler.cluster_view import cluster_of
 from offpeak.plugin.slurm.scheduler import SlurmScheduler

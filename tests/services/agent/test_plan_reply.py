@@ -16,7 +16,7 @@ from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
 from offpeak.plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
 from offpeak.plugin.day_plan.make import plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.services.agent.requests import Callers, Rights
 from offpeak.services.agent.socket_server import make_plan_reply
 from offpeak.services.agent.status import AgentSilent, fetch_plan

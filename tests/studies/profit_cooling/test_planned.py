@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.plugin.planner.problem import NOTHING_RUNS, Problem, compute_profit
-from offpeak.plugin.planner.searches import budget_of
 from offpeak_studies.profit_cooling.run import SCENARIOS, facility_of, machine, rates_of, solve_day, work_of
 from offpeak_studies.profit_cooling.solvers import SOLVERS
 from offpeak_studies.workloads.generate import lublin_jobs

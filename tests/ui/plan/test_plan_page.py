@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from offpeak.model.facility import PowerCap
 from offpeak.plugin.day_plan.make import plan_day
-from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.planner.orders import budget_of
 from offpeak.ui.plan.plan import plan_page
 
 
