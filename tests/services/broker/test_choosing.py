@@ -72,6 +72,8 @@ def serving(choosing: ChoosingBroker) -> Iterator[None]:
     try:
         yield
     finally:
+        # Once this is answered, earlier connections are accepted: asyncio drops one that it accepts as its server ends.
+        choosing.choice()
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
         choosing.server.close()
