@@ -64,7 +64,7 @@ NO_DURATIONS = MeasuredDurations()
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How persistent to be with a node.
+    """How persistent to be with a node, which is polled every `cycle_s`.
 
     After `tries` failures in a row, with pauses that double from `first_pause_s`, the node is at fault and waits for
     the operator; a fault of the BMC's connection is tried again after `ours_again_s`. After a change that no order
@@ -85,6 +85,7 @@ class RetryPolicy:
     unseen_s: float = 900.0
     late_s: float = HOUR_S
     cut_power: bool = False
+    cycle_s: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -103,4 +104,9 @@ class NodeContext:
 
 def make_retry_policy(settings: AgentSettings) -> RetryPolicy:
     """Return the retry policy of the settings."""
-    return RetryPolicy(tries=settings.tries, pause_after_change_s=settings.hands_off_s, cut_power=settings.cut_power)
+    return RetryPolicy(
+        tries=settings.tries,
+        pause_after_change_s=settings.hands_off_s,
+        cut_power=settings.cut_power,
+        cycle_s=settings.cycle_s,
+    )

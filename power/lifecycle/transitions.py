@@ -5,6 +5,7 @@ longer pause, and in the end the operator has the node); the door's answer to an
 later); an observation (after a change that no order explains the agent pauses); and the passing of time.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import AGENT, SCHEDULER, Refusal
@@ -263,7 +264,8 @@ def _record_state(
     if state in SETTLED and state is not observed.known:
         observed = replace(observed, known=state)
     surprising = by == UNKNOWN_CAUSE and record.observed.known is not None
-    after = _close_reached_order(replace(record, observed=observed), state, now, seen_s=record.observed.at_s)
+    gap_s = _unseen_s(record.observed, now)
+    after = _close_reached_order(replace(record, observed=observed), state, now, context, gap_s=gap_s)
     return _record_surprise(after, now, context) if surprising else after
 
 
@@ -317,20 +319,32 @@ def _explains(order: NodeOrder, state: NodeState) -> bool:
     return state in (NodeState.GOING_DOWN, NodeState.STANDBY, NodeState.OFF)
 
 
-UNSEEN_PART, UNSEEN_S = 1 / 2, 120.0
-"""Between the last two polls there may be this part of a measured duration, or this time, in which its end was."""
+def _unseen_s(before: ObservedState, now: Instant) -> float:
+    """Return the time [s] since the last poll that showed the state of the node.
+
+    Both clocks count: the monotonic one stands still while the head node itself is stopped, as for a snapshot.
+    """
+    if before.unknown_since_s is not None:
+        return math.inf
+    return max(now.monotonic_s - before.at_s, now.unix_s - before.at_unix_s)
 
 
-def _close_reached_order(record: NodeRecord, state: NodeState, now: Instant, *, seen_s: float) -> NodeRecord:
+UNSEEN_CYCLES, UNSEEN_PART = 2, 1 / 4
+"""A change is measured whose end was seen within so many cycles, or within this part of its duration."""
+
+
+def _close_reached_order(
+    record: NodeRecord, state: NodeState, now: Instant, context: NodeContext, *, gap_s: float
+) -> NodeRecord:
     """Return the record without the order and the attempts that have reached their goal.
 
-    `seen_s` is when the node was polled before. A change that ended while nobody looked, as while the agent was stopped
-    or did not run, measures nothing.
+    The goal was reached within the last `gap_s`. A change that ended while nobody looked, as while the agent was
+    stopped or the BMC was silent, measures nothing: it would count as longer than it was.
     """
     sent = record.sent
     if sent is not None and is_goal(sent.order, state):
         took_s = now.monotonic_s - sent.at_s
-        was_seen = now.monotonic_s - seen_s <= max(UNSEEN_PART * took_s, UNSEEN_S)
+        was_seen = gap_s <= max(UNSEEN_CYCLES * context.retry.cycle_s, UNSEEN_PART * took_s)
         certain = was_seen and sent.clear and sent.was in SETTLED and not is_goal(sent.order, sent.was)
         measured = MeasuredDuration(name_change(sent.order, sent.was), took_s) if certain else record.measured
         fault = None if record.fault is not None and record.fault.what in NOT_FOLLOWED else record.fault

@@ -113,9 +113,9 @@ class ModelDriver:
     async def query(self) -> PowerObservation:
         node = self._node
         if error := _device_error(node):
-            return PowerObservation(PowerState.UNKNOWN, 0.0, error)
+            return PowerObservation(PowerState.UNKNOWN, node.now_s, error)
         on = node.powered and "says off" not in node.faults
-        return PowerObservation(PowerState.ON if on else PowerState.OFF, 0.0)
+        return PowerObservation(PowerState.ON if on else PowerState.OFF, node.now_s)
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         if error := _device_error(self._node):

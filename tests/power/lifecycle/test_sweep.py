@@ -91,6 +91,7 @@ def test_sweep_learns_durations_by_kind_of_hardware() -> None:
     rounds = Rounds(n1="on")
     rounds.wants("n1", NodeOrder.SOFT_OFF)
     rounds.round(0.0)
+    rounds.round(60.0)
     rounds.round(95.0)
     assert rounds.records.times["model"].expected_s("shutdown") == 95.0
 

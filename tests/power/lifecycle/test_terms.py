@@ -15,5 +15,5 @@ def test_the_settings_are_what_is_usual() -> None:
 
 
 def test_retry_policy_follows_the_settings() -> None:
-    retry = make_retry_policy(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
-    assert (retry.tries, retry.pause_after_change_s, retry.cut_power) == (7, 60.0, True)
+    retry = make_retry_policy(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True, cycle_s=5))
+    assert (retry.tries, retry.pause_after_change_s, retry.cut_power, retry.cycle_s) == (7, 60.0, True, 5)
