@@ -36,14 +36,17 @@ pytestmark = pytest.mark.quick
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 ON = replace(OFF, order=NodeOrder.ON)
 NODES = tuple(f"n{at}" for at in range(1, 7))
+BEGIN_S = 1_700_000_000.0
 
 
 @dataclass
 class Time:
+    """A clock that begins far from zero, where an age differs from a time."""
+
     now_s: float = 0.0
 
     def __call__(self) -> float:
-        return self.now_s
+        return BEGIN_S + self.now_s
 
 
 def went(history: EffectHistory, *effects: Effect) -> None:
