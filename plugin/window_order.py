@@ -37,6 +37,8 @@ from offpeak.plugin.window_policy import (
 )
 from offpeak.prices.peak import Peak
 
+NOT_PASSED = -1
+
 
 @python_first
 @in_place
@@ -175,9 +177,6 @@ def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
         if wanted:
             behind = rank
     return behind
-
-
-NOT_PASSED = -1
 
 
 def count_kept(passed_s: Int64, position: Int64, jobs: int, now_s: int, max_postponement_s: int) -> int:

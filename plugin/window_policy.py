@@ -38,6 +38,12 @@ MOST_JOBS = 64
 
 ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, EXTERNAL = range(6)
 
+PATIENCE_S = 5.0
+"""The time for all windows of one cycle of the queue."""
+START_S = 30.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 600.0
+"""The pauses after the second failure in a row, and after many: a restart costs seconds of processor time."""
+
 
 @dataclass(frozen=True)
 class WindowView:
@@ -171,13 +177,6 @@ def window_policy(name: str) -> WindowPolicy:
             f"the window policy {name!r} of {point.value} cannot be loaded: {error}",
             hint="uninstall or repair its package",
         ) from error
-
-
-PATIENCE_S = 5.0
-"""The time for all windows of one cycle of the queue."""
-START_S = 30.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 600.0
-"""The pauses after the second failure in a row, and after many: a restart costs seconds of processor time."""
 
 
 class PolicyFailed(OffpeakError):

@@ -32,6 +32,9 @@ from offpeak.sim_backend.replay.replay import unit_rules_of
 
 UNKNOWN = np.iinfo(np.int64).min
 
+EASY_POLICY = parse_policy("easy", SchedulingSettings())
+NOTHING = np.empty(0, dtype=np.int64)
+
 
 class KnownSchedule(NamedTuple):
     """Jobs as columns: first those that hold units, then those that wait, in the order of the queue."""
@@ -129,10 +132,6 @@ class WhatIfPlan:
     slowdown: float
     mean_wait_s: float
     until_s: int
-
-
-EASY_POLICY = parse_policy("easy", SchedulingSettings())
-NOTHING = np.empty(0, dtype=np.int64)
 
 
 def simulate_units(snapshot: Snapshot, units: int, *, policy: Policy = EASY_POLICY) -> WhatIfPlan:

@@ -18,6 +18,11 @@ from offpeak.plugin.scheduler.job import Job
 from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.settings.plan import Revenue
 
+OVERDUE_S = 300
+"""A job that has outlived its prediction and its limit is taken to end so soon."""
+
+SHORTEST_S = DAY_S
+
 
 @dataclass(frozen=True)
 class PlanFacility:
@@ -58,19 +63,12 @@ def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:
     return min((value for value in (facts.expected_run_s.get(job.job_id), job.limit_s) if value), default=None)
 
 
-OVERDUE_S = 300
-"""A job that has outlived its prediction and its limit is taken to end so soon."""
-
-
 def expected_end_s(job: Job, inputs: PlanInputs) -> int:
     """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
     now_s, start_s = inputs.queue.now_s, job.start_s or inputs.queue.now_s
     expected = (expected_run_s_of(job, inputs.queue), job.limit_s)
     later = [start_s + run_s for run_s in expected if run_s and start_s + run_s > now_s]
     return min(later, default=now_s + OVERDUE_S)
-
-
-SHORTEST_S = DAY_S
 
 
 def build_rates(inputs: PlanInputs, prices: Series) -> Rates:
@@ -85,16 +83,11 @@ def build_rates(inputs: PlanInputs, prices: Series) -> Rates:
     price = np.where(np.isnan(price), np.nanmean(prices.value), price) / 1000
     at = np.searchsorted(weather[0], edges[:-1], side="right") - 1
     temperature_c = weather[1][np.clip(at, 0, len(weather[1]) - 1)]
-    return Rates(edges - now_s, price, temperature_c, caps_along(edges, inputs.caps))
-
-
-def caps_along(edge_s: Int64, caps: tuple[PowerCap, ...]) -> Int64:
-    """Return the least cap from each edge [Unix s] to the next, NO_LIMIT where there is none."""
-    least = np.full(len(edge_s) - 1, NO_LIMIT)
-    for cap in caps:
-        inside = (edge_s[:-1] < cap.until_s) & (edge_s[1:] > cap.from_s)
+    least = np.full(len(edges) - 1, NO_LIMIT)
+    for cap in inputs.caps:
+        inside = (edges[:-1] < cap.until_s) & (edges[1:] > cap.from_s)
         least[inside] = np.minimum(least[inside], cap.cap_w)
-    return least
+    return Rates(edges - now_s, price, temperature_c, least)
 
 
 def _weather(inputs: PlanInputs, now_s: int, until_s: int) -> tuple[Int64, Float64]:

@@ -29,6 +29,14 @@ from offpeak.plugin.queue_hook.window import GroupWindow, find_windows, own_orde
 from offpeak.plugin.scheduler.job import Job
 from offpeak.text import counted
 
+SAME_START_S = 60
+"""A start that changes by less is the same start: expected ends move by seconds all the time."""
+WORTH_IT = 0.01
+"""Another order must save this share of the energy's cost; for less no start is moved."""
+
+NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
+NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
+
 
 @dataclass(frozen=True)
 class QueueOrder:
@@ -104,12 +112,6 @@ def reorder_within_windows(order: Int64, windows: Sequence[Int64]) -> Int64:
     for window in windows:
         reordered[window] = window[np.argsort(rank[window], kind="stable")]
     return reordered
-
-
-SAME_START_S = 60
-"""A start that changes by less is the same start: expected ends move by seconds all the time."""
-WORTH_IT = 0.01
-"""Another order must save this share of the energy's cost; for less no start is moved."""
 
 
 def refit_plan(problem: Problem, previous: Plan | None, windows: Sequence[Int64], budget: Budget) -> Plan:
@@ -238,10 +240,6 @@ def _job_reason(old: PlannedJob, job: PlannedJob, before: DayPlan, plan: DayPlan
     return ""
 
 
-NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
-NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
-
-
 def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
     beyond = inputs.room.facility.beyond_table(plan.power_profile.temperature_c)
     if beyond:
@@ -295,7 +293,12 @@ def join_pool_plans(
     """Return the plan of all pools; `loads` are jobs with nodes, `rates` the machine's, `others_w` is drawn besides."""
     parts = [job for result in results for job in _planned(inputs, result)]
     caps = BindingCaps.of(inputs, others_w)
-    jobs = tuple(caps.bind(job) for job in _join_arrays(parts))
+    found: dict[str, PlannedJob] = {}
+    for part in parts:
+        known = found.get(part.job_id)
+        if known is None or (part.start_s is not None and (known.start_s is None or part.start_s < known.start_s)):
+            found[part.job_id] = part
+    jobs = tuple(caps.bind(job) for job in found.values())
     wants_delay = frozenset[str]().union(*(result.wants_delay for result in results))
     held = {job.job_id for job in jobs if job.waits_for_price}
     plan = DayPlan(
@@ -342,13 +345,3 @@ def _planned(inputs: PlanInputs, result: PoolResult) -> list[PlannedJob]:
         )
         found.append(replace(planned, power_w=power_w))
     return found
-
-
-def _join_arrays(parts: Sequence[PlannedJob]) -> Iterable[PlannedJob]:
-    """Return one job for the parts of each array, with start, nodes and power of the part that starts first."""
-    found: dict[str, PlannedJob] = {}
-    for part in parts:
-        known = found.get(part.job_id)
-        if known is None or (part.start_s is not None and (known.start_s is None or part.start_s < known.start_s)):
-            found[part.job_id] = part
-    return found.values()

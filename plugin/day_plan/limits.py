@@ -31,6 +31,10 @@ from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.text import counted
 
+NEVER_ADMITTED = "a limit never admits it: "
+
+NAMED = 5
+
 
 class UserLimit(NamedTuple):
     """A limit, and the user whose jobs count; "" if the limit is for all jobs together."""
@@ -78,9 +82,6 @@ def limit_amounts(job: Job, cluster: Cluster) -> Amounts:
 def _known_request(job: Job) -> Request:
     nodes = max(job.nodes, 1)
     return Request(job.partitions, (Chunk(nodes, -(-job.cpus // nodes)),), whole_nodes=job.whole_nodes, qos=job.qos)
-
-
-NEVER_ADMITTED = "a limit never admits it: "
 
 
 def never_admitted_reason(job: Job, cluster: Cluster) -> str:
@@ -236,9 +237,6 @@ def list_cap_remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
             f"{counted(len(alone), 'job')} by itself above the cap of {watts_text(cap.cap_w)} ({cap.reason}), and"
             f" not to run before {until}: {_named(alone)}"
         )
-
-
-NAMED = 5
 
 
 def _named(jobs: Sequence[Load | PlannedJob]) -> str:

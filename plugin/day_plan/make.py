@@ -49,6 +49,8 @@ from offpeak.plugin.scheduler.job import HOLDING
 UNPRICED_S = 2 * DAY_S
 """The time of a plan without prices."""
 
+ROUNDS = 3
+
 
 def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> DayPlan | None:
     """Return the plan, None if no price is known. Starts of the `previous` plan stay without a reason to move."""
@@ -163,9 +165,6 @@ def _earlier_plan(question: PoolProblem, previous: DayPlan | None, inputs: PlanI
         start_s[at] = before.start_s - inputs.queue.now_s
         node[first : first + len(before.hosts)] = [row_of.get(host, TOMORROW) for host in before.hosts]
     return Plan(np.where(start_s < 0, TOMORROW, start_s), node, "standing")
-
-
-ROUNDS = 3
 
 
 def plan_beside_devices(inputs: PlanInputs, devices: SiteDevices, budget: Budget) -> DayPlan | None:

@@ -37,6 +37,11 @@ from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.settings.plan import revenue_per_core_h
 
+MEMORY_NOT_KNOWN = 1 << 40
+
+MOST_PARTS = 32
+"""The tasks of an array that start one by one are planned in so many parts at most."""
+
 
 @dataclass(frozen=True)
 class PlanPool:
@@ -205,7 +210,6 @@ class NodeShare(NamedTuple):
 
 WHOLE = NodeShare(1, 0, 0)
 """Where no job shares a node, a node is one unit."""
-MEMORY_NOT_KNOWN = 1 << 40
 
 
 def _capacities(inputs: PlanInputs, pool: PlanPool) -> tuple[bool, list[NodeShare]]:
@@ -241,10 +245,6 @@ def running_loads(inputs: PlanInputs, jobs: Sequence[Job]) -> tuple[Load, ...]:
         )
         for job in jobs
     )
-
-
-MOST_PARTS = 32
-"""The tasks of an array that start one by one are planned in so many parts at most."""
 
 
 def split_arrays(inputs: PlanInputs, pool: PlanPool) -> PlanPool:

@@ -21,6 +21,8 @@ from offpeak.model.weighing import PAPER_WEIGHTS, Weights
 from offpeak.plugin.federation.jobs import Goal, GridJobs
 from offpeak.plugin.federation.sites import Grid
 
+NO_SITE = -1
+
 
 @dataclass(frozen=True, eq=False)
 class SiteStates:
@@ -99,9 +101,6 @@ class Predictions:
     def response_s(self) -> Float64:
         """Time from now to the end: eq. (7) of the day-ahead paper."""
         return self.delay_s + self.runtime_s
-
-
-NO_SITE = -1
 
 
 class DecisionReason(IntEnum):

@@ -23,6 +23,10 @@ HINTS = re.compile(r"(?:^|,)OFFPEAK=([^,]*)")
 
 SLURM, PBS = "#SBATCH", "#PBS"
 
+_MEMORY = re.compile(r"(\d+)([kmgt]?)[bw]?", re.IGNORECASE)
+
+_MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
+
 
 @dataclass(frozen=True)
 class ScriptRequest:
@@ -190,12 +194,6 @@ def _gpus(text: str) -> tuple[int, str]:
     """Return the number of GPUs and their type, "" for any, of `2`, `a100:2` or `a100`."""
     kind, _, number = text.rpartition(":")
     return (_bounded(number or "0", text), kind) if not text or number.isdecimal() else (1, text)
-
-
-_MEMORY = re.compile(r"(\d+)([kmgt]?)[bw]?", re.IGNORECASE)
-
-
-_MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 
 
 def _memory_mib(text: str) -> int:

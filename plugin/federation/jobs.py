@@ -16,6 +16,11 @@ from offpeak.model.request import Request
 from offpeak.model.snapshot import NEVER
 from offpeak.plugin.federation.sites import LOCAL, UNKNOWN, Grid
 
+TYPES = {"data_mb": np.float64, "power_factor": np.float64, "features": np.uint64, "goal": np.int8}
+
+BY_WEIGHTS = ""
+"""The goal of a job whose owner names none where the weights of the broker decide."""
+
 
 class Goal(IntEnum):
     """The figure that a job's owner wants to minimise; UNSPECIFIED leaves it to the policy."""
@@ -73,7 +78,6 @@ UNLESS_GIVEN = {
     "goal": Goal.UNSPECIFIED,
     "power_factor": 1.0,
 }
-TYPES = {"data_mb": np.float64, "power_factor": np.float64, "features": np.uint64, "goal": np.int8}
 
 
 def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: object) -> GridJobs:
@@ -90,8 +94,6 @@ def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: o
 
 
 GOALS = {"co2": Goal.CO2, "cost": Goal.COST, "energy": Goal.ENERGY, "time": Goal.TIME}
-BY_WEIGHTS = ""
-"""The goal of a job whose owner names none where the weights of the broker decide."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,14 @@ REASONS = {
     ),
 }
 
+ON_THE_WAY_S = 5.0
+"""A job that was sent this shortly before a site's report may be missing in it."""
+
+AHEAD_S = 8 * DAY_S
+
+NO_SITES: Mapping[str, str] = {}
+DEFAULT_RULES = GridRules()
+
 
 def explain_decision(cycle: GridCycle, decision: GridDecision) -> tuple[SiteChoice, ...]:
     """Return the choice of each job of the cycle in words, in their order."""
@@ -106,10 +114,6 @@ def _figures_text(estimate: SiteEstimate, currency: str) -> str:
     end_s = estimate.delay_s + estimate.runtime_s
     energy, co2 = energy_text(estimate.energy_j / J_PER_KWH), co2_text(estimate.co2_g / 1000)
     return f"ends in {duration_text(end_s)}, {money_text(estimate.cost, currency)}, {co2}, {energy}"
-
-
-ON_THE_WAY_S = 5.0
-"""A job that was sent this shortly before a site's report may be missing in it."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +179,6 @@ def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
     return np.maximum(left, 0.0)
 
 
-AHEAD_S = 8 * DAY_S
-
-
 @dataclass(frozen=True)
 class SiteReply:
     """The last report of a site, or the problem why there is none."""
@@ -187,8 +188,6 @@ class SiteReply:
 
 
 NOT_POLLED = SiteReply(problem="was not queried")
-NO_SITES: Mapping[str, str] = {}
-DEFAULT_RULES = GridRules()
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,11 @@ INTEGER_SCALE = 100
 # A thousand times the range: beyond it the solver's integers would overflow, and no site is meant.
 HIGHEST_COST = 1e5
 
+OFF_AND_ON_PERCENT = (10, 90)
+NOON_S = DAY_S // 2
+
+MOST_ALLOCATION_ROUNDS = 8
+
 
 @dataclass(frozen=True)
 class CostScale:
@@ -130,10 +135,6 @@ def _new_network() -> Any:
     return min_cost_flow.SimpleMinCostFlow()
 
 
-OFF_AND_ON_PERCENT = (10, 90)
-NOON_S = DAY_S // 2
-
-
 def two_price_curves(cycle: GridCycle) -> tuple[Series, ...]:
     """Return each site's prices as two: noon to midnight on its clock at the 90th percentile, else at the 10th."""
     return tuple(
@@ -148,9 +149,6 @@ def two_price_curve(price: Series, on_peak: ClockHours) -> Series:
     edges: Int64 = on_peak.edges_s(int(price.start_s[0]), price.end_s)
     cut = split(price, edges)
     return merge(replace(cut, value=np.where(on_peak.on_peak(cut), on, off)))
-
-
-MOST_ALLOCATION_ROUNDS = 8
 
 
 def solve_within_allocations(

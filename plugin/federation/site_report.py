@@ -28,6 +28,8 @@ REPORT_VERSION = 1
 WaitRows = tuple[tuple[float | None, ...], ...]
 """Waits [s] by size and time limit, None where a wait is not known."""
 
+UNKNOWN_S = math.nan
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -200,9 +202,6 @@ def _report_shape() -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(SiteReport)
-
-
-UNKNOWN_S = math.nan
 
 
 @dataclass(frozen=True)

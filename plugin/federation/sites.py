@@ -35,6 +35,25 @@ REACH_EXAMPLES = '"local", "slurm -M NAME", "ssh USER@HOST" or "ssh USER@HOST:PO
 _CLUSTER = re.compile(r"slurm -M ([A-Za-z0-9][\w.-]*)")
 _LOGIN = re.compile(r"ssh ([A-Za-z_][\w.-]*)@([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?")
 
+UNKNOWN = -1
+MOST_FEATURES = 64
+
+EMISSIONS_G_PER_KWH = {
+    "closed-cycle-gas": 360.0,
+    "coal": 910.0,
+    "france-interconnector": 83.0,
+    "ireland-interconnector": 699.0,
+    "hydro": 0.0,
+    "nuclear": 16.1,
+    "open-cycle-gas": 479.0,
+    "oil": 610.0,
+    "pumped-storage": 0.0,
+    "other": 610.0,
+}
+WHOLE_PERCENT = 100.0
+
+CENTURY_S = 36_525.0 * DAY_S
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -141,10 +160,6 @@ class Link:
     between: tuple[str, str]
     latency_s: float
     bandwidth_mb_per_s: float
-
-
-UNKNOWN = -1
-MOST_FEATURES = 64
 
 
 @dataclass(frozen=True)
@@ -281,21 +296,6 @@ def _allocated_core_s(site: Site, project: str) -> float:
     return np.inf if site.allocations is None else HOUR_S * site.allocations.get(project, 0.0)
 
 
-EMISSIONS_G_PER_KWH = {
-    "closed-cycle-gas": 360.0,
-    "coal": 910.0,
-    "france-interconnector": 83.0,
-    "ireland-interconnector": 699.0,
-    "hydro": 0.0,
-    "nuclear": 16.1,
-    "open-cycle-gas": 479.0,
-    "oil": 610.0,
-    "pumped-storage": 0.0,
-    "other": 610.0,
-}
-WHOLE_PERCENT = 100.0
-
-
 def esc_g_per_kwh(percent: Mapping[str, float]) -> float:
     """Return the energy source coefficient of a mix in per cent: the sum of shares times emission factors.
 
@@ -324,9 +324,6 @@ def mix_carbon(site: Site, from_s: int, until_s: int) -> Series | None:
     if site.esc_g_per_kwh is None:
         return None
     return Series(np.array([from_s]), until_s, np.array([site.esc_g_per_kwh]), "g/kWh", f"the mix of {site.name}")
-
-
-CENTURY_S = 36_525.0 * DAY_S
 
 
 def integrate_series(series: Series) -> IntegralCurve:

@@ -34,6 +34,17 @@ Number = Annotated[float, Field(strict=False, allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
+SUBMIT_PROGRAMS = ("sbatch", "qsub")
+SSH_KEYS = ("key_file", "known_hosts")
+REACH_KEYS = ("submit", "agent", *SSH_KEYS, "secret_file")
+
+Written = TypeVar("Written")
+Value = TypeVar("Value")
+
+EXAMPLE = files("offpeak.plugin.federation") / "sites.example.toml"
+
+FileVersion = tuple[int, int, int]
+
 
 class SiteTable(TableModel):
     """[sites.NAME]: a cluster."""
@@ -87,11 +98,6 @@ class SitesShape(Description):
     links: tuple[LinkTable, ...] = Field((), strict=False)
 
 
-SUBMIT_PROGRAMS = ("sbatch", "qsub")
-SSH_KEYS = ("key_file", "known_hosts")
-REACH_KEYS = ("submit", "agent", *SSH_KEYS, "secret_file")
-
-
 class BadKey(BadInput):
     """`key` of the table cannot be used."""
 
@@ -114,18 +120,6 @@ def read_reach(table: SiteTable, *, beside: Path) -> federation.Reach | None:
         reach = federation.parse_reach(table.reach)
     except BadInput as problem:
         raise BadKey("reach", str(problem), hint=problem.hint) from None
-    _check_reach(table, reach, given)
-    return replace(
-        reach,
-        submit=table.submit or SUBMIT_PROGRAMS[0],
-        agent=table.agent or "",
-        key_file=_beside_file(table.key_file, beside),
-        known_hosts=_beside_file(table.known_hosts, beside),
-        secret_file=_beside_file(table.secret_file, beside),
-    )
-
-
-def _check_reach(table: SiteTable, reach: federation.Reach, given: list[str]) -> None:
     if table.submit is not None and table.submit not in SUBMIT_PROGRAMS:
         raise BadKey("submit", f"{table.submit!r} submits nothing", hint=did_you_mean(table.submit, SUBMIT_PROGRAMS))
     if table.submit == "qsub" and reach.way == federation.SLURM:
@@ -143,14 +137,18 @@ def _check_reach(table: SiteTable, reach: federation.Reach, given: list[str]) ->
         raise BadKey("agent", "a socket is not reached by ssh", hint="leave it: `offpeak snapshot` is run there")
     if by_http != (table.secret_file is not None):
         raise BadKey("secret_file", "goes with an agent that is asked over HTTP", hint="both, or none of the two")
+    return replace(
+        reach,
+        submit=table.submit or SUBMIT_PROGRAMS[0],
+        agent=table.agent or "",
+        key_file=_beside_file(table.key_file, beside),
+        known_hosts=_beside_file(table.known_hosts, beside),
+        secret_file=_beside_file(table.secret_file, beside),
+    )
 
 
 def _beside_file(written: str | None, beside: Path) -> Path | None:
     return None if written is None else secret_path(Path(written), beside=beside)
-
-
-Written = TypeVar("Written")
-Value = TypeVar("Value")
 
 
 class SiteReader:
@@ -292,9 +290,6 @@ def _known_carbon_zone(zone: str) -> str:
     return zone
 
 
-EXAMPLE = files("offpeak.plugin.federation") / "sites.example.toml"
-
-
 def read_sites(path: Path) -> federation.Grid:
     """Return the sites of the file. Raises BadSites with file, table, key and hint for what is wrong in it."""
     if not is_there(path):
@@ -332,9 +327,6 @@ def _read_link(path: Path, number: int, table: LinkTable, sites: tuple[federatio
     if table.between[0] == table.between[1]:
         raise BadSites(f"{place}: {table.between[0]} is there twice", hint="name two sites")
     return federation.Link(table.between, table.latency, table.bandwidth)
-
-
-FileVersion = tuple[int, int, int]
 
 
 class WatchedSites:

@@ -43,6 +43,42 @@ NOT_PROVED = (
 _UNPROVED = ("errno=-1)", "errno=15137", "errno=-15137", "could not connect to trqauthd", "cannot connect to trqauthd")
 _SILENT = ("cannot connect", "Connection refused", "timed out", "End of File", "Premature end of message")
 
+_JOB_NUMBER = re.compile(r"[0-9]+(\[[0-9]*\])?(\.[\w.-]+)?")
+
+# Each job is an argument of one process; the server receives them one by one.
+CHUNK = 200
+# PBS's messages for jobs that have ended meanwhile: nothing is left to change.
+GONE = ("Unknown Job Id", "Job has finished", "Cannot find job")
+RIGHTS_HINT = "make offpeak's user a manager: qmgr -c 'set server managers += USER@HOST', or see `command` below [pbs]"
+
+_REFUSED = re.compile("Unauthorized|nauthorised|ermission", re.IGNORECASE)
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+HINTS_VARIABLE = "OFFPEAK"
+"""The variable of a job's environment that has its owner's hints: `qsub -v OFFPEAK=delay=12h`."""
+
+LONGEST_NUMBER = 30
+"""Digits of a number; PBS prints 20 at most."""
+_WHOLE = re.compile(r"-?[0-9]+")
+_SIZE = re.compile(r"(\d+)([kmgtp]?)[bw]?", re.IGNORECASE)
+_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_HOST = re.compile(r"([^+/(:]+)(?:[/:][^+]*)?\+?")
+
+AttributesByName = dict[str, dict[str, str]]
+
+_STARTS = re.compile(r"^(?:Queue|Server): (.+)$", re.MULTILINE)
+_FIELD = re.compile(r"^    (\S+) = (.*)$", re.MULTILINE)
+
+Record = Mapping[str, Any]
+
+MOST_DEPTH = 10
+"""Nothing that PBS itself prints lies so deep."""
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+# Characters that XML 1.0 forbids, and that Torque prints as users wrote them.
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r")
+_NO_CHARACTERS = str.maketrans("", "", "\ufffe\uffff")
+
 
 class CannotAskPbs(SchedulerError):
     """A command of PBS is missing, refuses, or has no answer: a repetition gives the same result."""
@@ -147,21 +183,9 @@ def _cannot_start(program: str, problem: OSError) -> CannotAskPbs:
     return CannotAskPbs(f"{program}: not found on PATH", hint=hint)
 
 
-_JOB_NUMBER = re.compile(r"[0-9]+(\[[0-9]*\])?(\.[\w.-]+)?")
-
-
 def invalid_job_numbers(jobs: Iterable[str]) -> dict[str, str]:
     """Return the entries that are no job numbers, each with that message."""
     return {job: "is not a job number" for job in jobs if not _JOB_NUMBER.fullmatch(job)}
-
-
-# Each job is an argument of one process; the server receives them one by one.
-CHUNK = 200
-# PBS's messages for jobs that have ended meanwhile: nothing is left to change.
-GONE = ("Unknown Job Id", "Job has finished", "Cannot find job")
-RIGHTS_HINT = "make offpeak's user a manager: qmgr -c 'set server managers += USER@HOST', or see `command` below [pbs]"
-
-_REFUSED = re.compile("Unauthorized|nauthorised|ermission", re.IGNORECASE)
 
 
 def change_jobs(commands: PbsCommands, program: str, arguments: Sequence[str], jobs: Iterable[str]) -> dict[str, str]:
@@ -209,18 +233,6 @@ def _order_failure(program: str, result: CommandResult) -> CannotAskPbs:
 def one_line(text: str) -> str:
     """Return a text that PBS's lists of attributes can carry: without line breaks, commas and double quotes."""
     return " ".join(text.split()).replace(",", ";").replace('"', "'")
-
-
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-HINTS_VARIABLE = "OFFPEAK"
-"""The variable of a job's environment that has its owner's hints: `qsub -v OFFPEAK=delay=12h`."""
-
-LONGEST_NUMBER = 30
-"""Digits of a number; PBS prints 20 at most."""
-_WHOLE = re.compile(r"-?[0-9]+")
-_SIZE = re.compile(r"(\d+)([kmgtp]?)[bw]?", re.IGNORECASE)
-_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_HOST = re.compile(r"([^+/(:]+)(?:[/:][^+]*)?\+?")
 
 
 def as_text(value: object) -> str:
@@ -302,12 +314,6 @@ def hints_comment(value: str) -> str:
     return " ".join(f"offpeak:{hint.removeprefix('offpeak:')}" for hint in re.split(r"[,;\s]+", value) if hint)
 
 
-AttributesByName = dict[str, dict[str, str]]
-
-_STARTS = re.compile(r"^(?:Queue|Server): (.+)$", re.MULTILINE)
-_FIELD = re.compile(r"^    (\S+) = (.*)$", re.MULTILINE)
-
-
 def parse_attributes(answer: bytes) -> AttributesByName:
     """Return the fields of each queue, or of the server, by its name. Long lines are broken with a tab."""
     pieces = _STARTS.split(answer.decode(errors="replace").replace("\n\t", ""))[1:]
@@ -321,9 +327,6 @@ def execution_queues(queues: AttributesByName) -> dict[str, str]:
         for name, queue in queues.items()
         if queue.get("queue_type", "Execution").startswith("E")
     }
-
-
-Record = Mapping[str, Any]
 
 
 def parse_json(text: bytes, *, source: str) -> Record:
@@ -343,11 +346,6 @@ def parse_json(text: bytes, *, source: str) -> Record:
 
 def _load(plain: str) -> Any:
     return json.loads(plain, strict=False, parse_int=_whole, parse_float=_decimal, parse_constant=str)
-
-
-MOST_DEPTH = 10
-"""Nothing that PBS itself prints lies so deep."""
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 def _without_depths(plain: str) -> str:
@@ -383,11 +381,6 @@ def json_part(record: Record, key: str) -> Record:
     """Return the object below a key, {} for none."""
     found = record.get(key)
     return found if isinstance(found, dict) else {}
-
-
-# Characters that XML 1.0 forbids, and that Torque prints as users wrote them.
-_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r")
-_NO_CHARACTERS = str.maketrans("", "", "\ufffe\uffff")
 
 
 def xml_records(answer: bytes, tag: str, *, source: str) -> list[ElementTree.Element]:

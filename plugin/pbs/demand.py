@@ -44,6 +44,8 @@ NO_RESERVATIONS: Mapping[str, Sequence[ReservedCpus]] = {}
 LONGEST_PAUSE_S = 4 * HOUR_S
 """A job that never starts, for a reason that is not known, has nodes woken so often at most."""
 
+_NUMBER = re.compile(r"\d+")
+
 
 @dataclass(frozen=True)
 class StartChance:
@@ -79,9 +81,6 @@ class PbsDemand(NamedTuple):
 
     jobs: tuple[Job, ...]
     chances: Mapping[str, StartChance]
-
-
-_NUMBER = re.compile(r"\d+")
 
 
 def _reason_text(job: Job) -> str:

@@ -26,6 +26,37 @@ from offpeak.plugin.scheduler.job import HOLDING, MOST_COUNT, MOST_MEMORY_MIB, J
 from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import RequeuePermit
 
+ALWAYS_MANAGER = "root"
+MANAGER_HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{host}', or set query_other_jobs = True"
+
+ENDED_STATES = frozenset({"Complete", "Completed", "Finished", "Moved", "Expired"})
+NOT_LISTED = ENDED_STATES | {"Begun"}
+"""States that are not counted: the server counts the subjobs of an array that has begun one by one, too."""
+STATES_WITHOUT_NODES = NOT_LISTED | {"Queued", "Held", "Waiting"}
+_COUNT = re.compile(r"(\w+):(\d+)")
+
+READ_ATTEMPTS = 3
+
+QSTAT_CHUNK = 500
+"""The number of jobs in one call of qstat: their names fit on a command line."""
+
+_SUBJOB = re.compile(r"\[\d+\]")
+
+NO_COMMENT = "nothing more to say"
+"""PBS takes no empty comment."""
+
+CPU_RESOURCES = frozenset({"ppn", "ncpus"})
+GPU_RESOURCES = frozenset({"gpus", "ngpus"})
+# These terms are amounts that a job consumes or modes of its GPUs, not kinds of nodes.
+_NO_KINDS = frozenset({"vmem", "mpiprocs", "ompthreads", "mics", "nmics"}) | {
+    *("shared", "exclusive", "exclusive_thread", "exclusive_process", "default")
+}
+_PLAIN_VALUE = re.compile(r"[\w.-]+")
+_AMOUNT = re.compile(r"\d+([kmgtp]?[bw])?", re.IGNORECASE)
+
+ALL_PROCESSORS = "all"
+_NUMBERED = re.compile(r"(\w+)\.(\d+)")
+
 
 class PbsJob(NamedTuple):
     """A job, and its `rank`: its position in the server's own queue, smaller first.
@@ -43,17 +74,6 @@ def job_reason(state: JobState, depend: str, hold_types: str, comment: str) -> s
     if state is not JobState.HELD:
         return comment
     return f"Dependency: {depend}" if pbs.has_dependency(depend) else f"JobHeld: {hold_types or '?'}"
-
-
-ALWAYS_MANAGER = "root"
-MANAGER_HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{host}', or set query_other_jobs = True"
-
-
-ENDED_STATES = frozenset({"Complete", "Completed", "Finished", "Moved", "Expired"})
-NOT_LISTED = ENDED_STATES | {"Begun"}
-"""States that are not counted: the server counts the subjobs of an array that has begun one by one, too."""
-STATES_WITHOUT_NODES = NOT_LISTED | {"Queued", "Held", "Waiting"}
-_COUNT = re.compile(r"(\w+):(\d+)")
 
 
 class PbsUser(NamedTuple):
@@ -96,8 +116,6 @@ def count_jobs(attributes: Mapping[str, str], without: frozenset[str] = NOT_LIST
     return sum(int(count) for state, count in counts if state not in without)
 
 
-READ_ATTEMPTS = 3
-
 Listing = tuple[tuple[PbsJob, ...], int]
 """Jobs, and how many of those that the server counts they are."""
 
@@ -134,12 +152,6 @@ def _same_host(one: str, other: str) -> bool:
     """Whether both names are the same host, where one of them may lack its domain."""
     first, second = one.lower().split("."), other.lower().split(".")
     return first[: len(second)] == second[: len(first)]
-
-
-QSTAT_CHUNK = 500
-"""The number of jobs in one call of qstat: their names fit on a command line."""
-
-_SUBJOB = re.compile(r"\[\d+\]")
 
 
 def read_holding_jobs(
@@ -212,10 +224,6 @@ def _count_cpus(jobs: Iterable[Job], node: Node) -> int:
     return min(sum(cpus), node.cpus)
 
 
-NO_COMMENT = "nothing more to say"
-"""PBS takes no empty comment."""
-
-
 def notify_owners(
     commands: pbs.PbsCommands, comments: Mapping[str, str], jobs: Callable[[], Iterable[PbsJob]]
 ) -> dict[str, str]:
@@ -234,16 +242,6 @@ def notify_owners(
         ours = {name for job in noticed for name in (job.job_id, job.array_id)}
         texts |= {job: f'comment="{NO_COMMENT}"' for job, text in comments.items() if not text and job in ours}
     return refused | pbs.change_by_value(commands, "qalter", "-W", texts)
-
-
-CPU_RESOURCES = frozenset({"ppn", "ncpus"})
-GPU_RESOURCES = frozenset({"gpus", "ngpus"})
-# These terms are amounts that a job consumes or modes of its GPUs, not kinds of nodes.
-_NO_KINDS = frozenset({"vmem", "mpiprocs", "ompthreads", "mics", "nmics"}) | {
-    *("shared", "exclusive", "exclusive_thread", "exclusive_process", "default")
-}
-_PLAIN_VALUE = re.compile(r"[\w.-]+")
-_AMOUNT = re.compile(r"\d+([kmgtp]?[bw])?", re.IGNORECASE)
 
 
 @lru_cache(maxsize=8192)
@@ -287,10 +285,6 @@ def _feature(name: str, sign: str, value: str) -> list[str]:
         return [name]
     is_text = _PLAIN_VALUE.fullmatch(value) and not _AMOUNT.fullmatch(value) and value.lower() != "false"
     return [value] if is_text else []
-
-
-ALL_PROCESSORS = "all"
-_NUMBERED = re.compile(r"(\w+)\.(\d+)")
 
 
 def parse_tasks(information: Mapping[str, str]) -> Request | None:

@@ -108,14 +108,21 @@ _NO_ESCAPE = re.compile(r"(?<!\\),")
 SiteValue = Callable[[Record], float]
 """The value of the site's own formula for a job's record, without our term."""
 
+_MARK = re.compile(rf"({'|'.join(scheduler.MarkKind)})\.(\d+)")
 
-def qstat_arguments(attributes: Mapping[str, str]) -> scheduler.Command:
-    """Return the arguments that show all jobs, and those that have ended if the server keeps a history.
+DOWN, OFFLINE, SLEEP, UNKNOWN = "down", "offline", "sleep", "state-unknown"
+FAILED = frozenset({DOWN, "stale", "unresolvable"})
+USED = frozenset({"job-busy", "job-exclusive", "busy"})
+RESERVED = frozenset({EXCLUSIVE, UNDER_MAINTENANCE})
+KNOWN = FAILED | USED | RESERVED | {OFFLINE, SLEEP, "free"}
 
-    A server without job history shows no job at all with -x, not even a running one.
-    """
-    ended = ("-x",) if attributes.get("job_history_enable") == "True" else ()
-    return (*ended, "-t", "-f", "-F", "json")
+VARIOUS = "<various>"
+"""What a host's record shows for values in which its virtual nodes differ."""
+SEVERAL_VNODES = "several vnodes"
+"""Added to the state of a host with several virtual nodes: no known state, so that such a host is never switched."""
+
+# These resources are amounts or names, not kinds of nodes.
+_NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus", "accelerator_memory", "hbmem"}
 
 
 def parse_jobs(
@@ -219,7 +226,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         user=as_text(record.get("euser")) or as_text(record.get("Job_Owner")).partition("@")[0],
         account=as_text(record.get("Account_Name")),
         name=as_text(record.get("Job_Name")),
-        comment=_comment(json_part(record, "Variable_List")),
+        comment=hints_comment(as_text(json_part(record, "Variable_List").get(HINTS_VARIABLE))),
         partitions=request.partitions,
         request=request,
         reservation=as_text(record.get("reserve_ID")),
@@ -253,13 +260,6 @@ def _scaled(value: float) -> int:
     return as_int(round(product)) if math.isfinite(product) else 0
 
 
-def _comment(variables: Record) -> str:
-    return hints_comment(as_text(variables[HINTS_VARIABLE])) if HINTS_VARIABLE in variables else ""
-
-
-_MARK = re.compile(rf"({'|'.join(scheduler.MarkKind)})\.(\d+)")
-
-
 def format_openpbs_mark(mark: scheduler.NodeMark) -> str:
     """Return the mark as the resource's value."""
     return f"{mark.kind}.{mark.since_s}"
@@ -269,21 +269,6 @@ def parse_openpbs_mark(value: str) -> scheduler.NodeMark | None:
     """Return the mark that a resource's value means, None for none."""
     match = _MARK.fullmatch(value)
     return scheduler.NodeMark(scheduler.MarkKind(match[1]), int(match[2])) if match else None
-
-
-DOWN, OFFLINE, SLEEP, UNKNOWN = "down", "offline", "sleep", "state-unknown"
-FAILED = frozenset({DOWN, "stale", "unresolvable"})
-USED = frozenset({"job-busy", "job-exclusive", "busy"})
-RESERVED = frozenset({EXCLUSIVE, UNDER_MAINTENANCE})
-KNOWN = FAILED | USED | RESERVED | {OFFLINE, SLEEP, "free"}
-
-VARIOUS = "<various>"
-"""What a host's record shows for values in which its virtual nodes differ."""
-SEVERAL_VNODES = "several vnodes"
-"""Added to the state of a host with several virtual nodes: no known state, so that such a host is never switched."""
-
-# These resources are amounts or names, not kinds of nodes.
-_NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus", "accelerator_memory", "hbmem"}
 
 
 def nodes_of_json(answer: bytes, queues: Mapping[str, str], now_s: int, boot_s: int) -> tuple[Node, ...]:
@@ -330,6 +315,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
     states = frozenset(native_state.split(","))
     available, assigned = json_part(record, "resources_available"), json_part(record, "resources_assigned")
     comment, mark = as_text(record.get("comment")), parse_openpbs_mark(as_text(available.get(NODE_RESOURCE)))
+    is_our_comment = comment.startswith(f"{OFFPEAK}:")
     derived = scheduler.derive_node_state(
         # A node that an admin has also set offline is the admin's.
         None if OFFLINE in states else mark,
@@ -339,9 +325,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
         registered=False,
         overdue=mark is not None and now_s - mark.since_s > boot_s,
     )
-    own_queue = as_text(record.get("queue"))
-    jobs = record.get("jobs")
-    use = NodeUse.USED if jobs or states & USED or as_int(assigned.get("ncpus")) else NodeUse.FREE
+    use = NodeUse.USED if record.get("jobs") or states & USED or as_int(assigned.get("ncpus")) else NodeUse.FREE
     # The server opens a node whose daemon registers, also one that was ordered down and has not gone: our mark stays.
     is_reopened = mark is not None and mark.kind is scheduler.MarkKind.CLOSED
     ours = mark is not None and (SLEEP in states or is_reopened) and OFFLINE not in states
@@ -358,10 +342,13 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
         responds=not states & FAILED,
         reserved=bool(states & RESERVED) or bool(record.get("resv")),
         planned=False,
-        reason=_our_reason(comment) if ours else _their_reason(comment, states),
+        # The server overwrites our comment when the node goes down; it stays when the node is back.
+        reason=(comment if is_our_comment else OFFPEAK)
+        if ours
+        else _their_reason("" if is_our_comment else comment, states),
         reason_by="",
         reason_s=mark.since_s if ours and mark is not None else None,
-        partitions=_partitions(own_queue, queues, differ=SEVERAL_VNODES in states),
+        partitions=_partitions(as_text(record.get("queue")), queues, differ=SEVERAL_VNODES in states),
         features=tuple(
             name for key, value in available.items() if key not in _NO_FEATURES for name in _features(key, value)
         ),
@@ -388,15 +375,9 @@ def _partitions(own_queue: str, queues: tuple[str, ...], *, differ: bool) -> tup
     return (own_queue, *queues) if differ else (own_queue,)
 
 
-def _our_reason(comment: str) -> str:
-    """Return offpeak's reason on a node; the server overwrites the comment when the node goes down."""
-    return comment if comment.startswith(f"{OFFPEAK}:") else OFFPEAK
-
-
 def _their_reason(comment: str, states: frozenset[str]) -> str:
-    # Our comment stays when a node is back.
-    theirs = "" if comment.startswith(f"{OFFPEAK}:") else comment
-    return theirs or f"state {','.join(sorted(states))}" if states & (FAILED | {OFFLINE, SLEEP}) else theirs
+    is_away = states & (FAILED | {OFFLINE, SLEEP})
+    return comment or (f"state {','.join(sorted(states))}" if is_away else "")
 
 
 def _features(key: str, value: object) -> list[str]:
@@ -469,7 +450,9 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
 
     def _read_jobs(self, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
         """Return the jobs of the JSON, else of the text: a single job of a user can make all JSON impossible."""
-        arguments = qstat_arguments(server.attributes)
+        # A server without job history shows no job at all with -x, not even a running one.
+        ended = ("-x",) if server.attributes.get("job_history_enable") == "True" else ()
+        arguments = (*ended, "-t", "-f", "-F", "json")
         try:
             return parse_jobs(jobs_of_json, self.commands.query("qstat", *arguments), server)
         except PbsIsSilent:

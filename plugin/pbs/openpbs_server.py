@@ -40,6 +40,23 @@ _JOB_TERMS = frozenset({"job_priority", "queue_priority", "eligible_time"})
 # These terms change from cycle to cycle, and the server does not show them.
 _HIDDEN_TERMS = re.compile(r"fair|accrue")
 
+RUNJOB_HOOK, QUEUEJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_queuejob", "offpeak_modifyjob"
+DEFAULT_SCHEDULER = "default"
+INSTALL_HINT = (
+    "run `deploy/openpbs/setup install` as root on the server's host; a package has it in /usr/share/offpeak/openpbs"
+)
+HOOK_FAILURES = "OFFPEAK_HOOK_FAILURES"
+"""The variable that names the folder in which each of our hooks leaves its last failure."""
+FAILURES_FOLDER = "/run/offpeak-hooks"
+RECENT_FAILURE_S = DAY_S
+"""How long a failure of a hook is reported."""
+
+_RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)
+_HOOK = re.compile(r"^Hook (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
+_SCHED = re.compile(r"^Sched ([\w.-]+)$((?:\n[ \t].*)*)", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"^\s+(\w+) = (.*)$", re.MULTILINE)
+_ENABLED = re.compile(r"^\s+enabled = true", re.MULTILINE | re.IGNORECASE)
+
 
 class UnknownTerm(ValueError):
     """The formula has a term that the server does not show."""
@@ -73,18 +90,14 @@ def parse_formula(written: str) -> Formula:
         return Formula("", PRIORITY_RESOURCE in plain, "", None)
     try:
         tree = ast.parse(site, mode="eval").body
-        _check_terms(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and _HIDDEN_TERMS.search(node.id):
+                raise UnknownTerm(f"the server does not show {node.id}")
+            if isinstance(node, ast.Call):
+                raise UnknownTerm("it calls a function")
     except (SyntaxError, UnknownTerm) as problem:
         return Formula(site, PRIORITY_RESOURCE in plain, f"{problem}", None)
     return Formula(site, PRIORITY_RESOURCE in plain, "", tree)
-
-
-def _check_terms(tree: ast.expr) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and _HIDDEN_TERMS.search(node.id):
-            raise UnknownTerm(f"the server does not show {node.id}")
-        if isinstance(node, ast.Call):
-            raise UnknownTerm("it calls a function")
 
 
 def _evaluate(tree: ast.expr, job: Record, queue_priority: Mapping[str, int]) -> float:
@@ -98,38 +111,16 @@ def _evaluate(tree: ast.expr, job: Record, queue_priority: Mapping[str, int]) ->
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _evaluate(operand, job, queue_priority)
         case ast.Name(id=name):
-            return _term_value(name, job, queue_priority)
+            if name == "job_priority":
+                return float(as_int(job.get("Priority")))
+            if name == "queue_priority":
+                return float(queue_priority.get(as_text(job.get("queue")), 0))
+            value = job.get(name) if name in _JOB_TERMS else json_part(job, "Resource_List").get(name)
+            if isinstance(value, int | float):
+                return float(value)
+            seconds = limit_s(as_text(value) or None)
+            return float(seconds if seconds is not None else memory_mib(as_text(value)) * 1024)
     raise UnknownTerm(ast.unparse(tree))
-
-
-def _term_value(name: str, job: Record, queue_priority: Mapping[str, int]) -> float:
-    if name == "job_priority":
-        return float(as_int(job.get("Priority")))
-    if name == "queue_priority":
-        return float(queue_priority.get(as_text(job.get("queue")), 0))
-    value = job.get(name) if name in _JOB_TERMS else json_part(job, "Resource_List").get(name)
-    if isinstance(value, int | float):
-        return float(value)
-    seconds = limit_s(as_text(value) or None)
-    return float(seconds if seconds is not None else memory_mib(as_text(value)) * 1024)
-
-
-RUNJOB_HOOK, QUEUEJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_queuejob", "offpeak_modifyjob"
-DEFAULT_SCHEDULER = "default"
-INSTALL_HINT = (
-    "run `deploy/openpbs/setup install` as root on the server's host; a package has it in /usr/share/offpeak/openpbs"
-)
-HOOK_FAILURES = "OFFPEAK_HOOK_FAILURES"
-"""The variable that names the folder in which each of our hooks leaves its last failure."""
-FAILURES_FOLDER = "/run/offpeak-hooks"
-RECENT_FAILURE_S = DAY_S
-"""How long a failure of a hook is reported."""
-
-_RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)
-_HOOK = re.compile(r"^Hook (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
-_SCHED = re.compile(r"^Sched ([\w.-]+)$((?:\n[ \t].*)*)", re.MULTILINE)
-_ATTRIBUTE = re.compile(r"^\s+(\w+) = (.*)$", re.MULTILINE)
-_ENABLED = re.compile(r"^\s+enabled = true", re.MULTILINE | re.IGNORECASE)
 
 
 def parse_resources(listed: bytes) -> frozenset[str]:

@@ -37,6 +37,15 @@ from offpeak.plugin.scheduler.port import (
 )
 from offpeak.settings.agent import PbsSettings
 
+USUAL_CYCLE_S = 600
+"""The scheduler_iteration of a server that shows none."""
+
+Command = tuple[str, ...]
+"""A program and its arguments."""
+
+Assigned = list[str] | pbs.CannotAskPbs
+"""What a node's record shows as assigned to jobs, [] for nothing; an error if the record is not clear."""
+
 
 class MarkKind(StrEnum):
     """CLOSED: the node gets no jobs. ASLEEP: it is off, and may be woken. WITHDRAWN: it is off, and not woken for jobs.
@@ -98,10 +107,6 @@ class PbsServer(NamedTuple):
     queues: pbs.AttributesByName
 
 
-USUAL_CYCLE_S = 600
-"""The scheduler_iteration of a server that shows none."""
-
-
 def cycle_s_of(attributes: Mapping[str, str]) -> int:
     """Return the time after which the server starts a scheduling cycle without any event."""
     return pbs.as_int(attributes.get("scheduler_iteration")) or USUAL_CYCLE_S
@@ -110,14 +115,6 @@ def cycle_s_of(attributes: Mapping[str, str]) -> int:
 def is_stopped(attributes: Mapping[str, str]) -> bool:
     """Whether an admin has switched the scheduling off."""
     return attributes.get("scheduling", "True") != "True"
-
-
-Command = tuple[str, ...]
-"""A program and its arguments."""
-
-
-Assigned = list[str] | pbs.CannotAskPbs
-"""What a node's record shows as assigned to jobs, [] for nothing; an error if the record is not clear."""
 
 
 @dataclass(frozen=True)

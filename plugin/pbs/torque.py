@@ -47,6 +47,31 @@ _WHOLE_NODE_POLICIES = frozenset({"singlejob", "singletask"})
 _TASK = re.compile(r"\[\d+\]")
 _HINTS = re.compile(rf"(?:^|(?<!\\),){pbs.HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOTALL)
 
+AUTO = "auto"
+PROC = Path("/proc")
+OTHER_SCHEDULERS = ("maui", "moab")
+"""Schedulers of their own, which do not read sched_config."""
+
+_SORT_BY = re.compile(r"^\s*sort_by\s*:\s*(\w+)", re.MULTILINE)
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -1024, 1023
+TOP_VALUE = 2**40
+"""Positions in the queue are subtracted from it: the smallest position has the highest value."""
+NO_METHOD = "Torque's scheduler sorts by neither priorities nor places"
+QUEUE_MOVED = "the queue has changed meanwhile"
+
+_NOTE = re.compile(rf"{OFFPEAK}: (asleep|withdrawn|wakes) since (\d+)")
+
+DOWN, OFFLINE = "down", "offline"
+USED = frozenset({"job-exclusive", "job-sharing", "busy"})
+RESERVED = "reserve"
+KNOWN = USED | {DOWN, OFFLINE, RESERVED, "free", "time-shared"}
+RUNNING = "Running"
+
+# 0-3/31.head,4/32[1].head, and one slot each before 6.0: 0/31.head, 1/31.head
+_SLOTS = re.compile(r"\s*([\d,-]+)/([^,]+)")
+_STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
+
 
 def jobs_of_xml(answer: bytes) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no XML."""
@@ -130,14 +155,6 @@ def _comment(variables: str) -> str:
     return pbs.hints_comment(match[1].replace("\\", "")) if match else ""
 
 
-AUTO = "auto"
-PROC = Path("/proc")
-OTHER_SCHEDULERS = ("maui", "moab")
-"""Schedulers of their own, which do not read sched_config."""
-
-_SORT_BY = re.compile(r"^\s*sort_by\s*:\s*(\w+)", re.MULTILINE)
-
-
 class ReorderMethod(StrEnum):
     """PRIORITY: `qalter -p`. SWAP: `qorder`, which exchanges two positions in the queue. NONE: no job is moved."""
 
@@ -200,13 +217,6 @@ def _method_of_config(file: Path) -> ReorderFinding:
     return ReorderFinding(ReorderMethod.NONE, f"pbs_sched sorts jobs by {sort_by}", hint)
 
 
-LOWEST_PRIORITY, HIGHEST_PRIORITY = -1024, 1023
-TOP_VALUE = 2**40
-"""Positions in the queue are subtracted from it: the smallest position has the highest value."""
-NO_METHOD = "Torque's scheduler sorts by neither priorities nor places"
-QUEUE_MOVED = "the queue has changed meanwhile"
-
-
 def set_priorities(commands: pbs.PbsCommands, values: Mapping[str, int]) -> dict[str, str]:
     """Set priorities; return why not, by job."""
     refused = pbs.invalid_job_numbers(values)
@@ -256,9 +266,6 @@ def qalter_time(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y%m%d%H%M.%S")
 
 
-_NOTE = re.compile(rf"{OFFPEAK}: (asleep|withdrawn|wakes) since (\d+)")
-
-
 def format_torque_note(mark: scheduler.NodeMark) -> str:
     """Return the note of a node that is asleep, withdrawn from jobs, or wakes."""
     return f"{OFFPEAK}: {mark.kind} since {mark.since_s}"
@@ -271,17 +278,6 @@ def parse_torque_note(note: str) -> scheduler.NodeMark | None:
     return (
         scheduler.NodeMark(scheduler.MarkKind.CLOSED, 0) if note == OFFPEAK or note.startswith(f"{OFFPEAK}:") else None
     )
-
-
-DOWN, OFFLINE = "down", "offline"
-USED = frozenset({"job-exclusive", "job-sharing", "busy"})
-RESERVED = "reserve"
-KNOWN = USED | {DOWN, OFFLINE, RESERVED, "free", "time-shared"}
-RUNNING = "Running"
-
-# 0-3/31.head,4/32[1].head, and one slot each before 6.0: 0/31.head, 1/31.head
-_SLOTS = re.compile(r"\s*([\d,-]+)/([^,]+)")
-_STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
 
 
 def nodes_of_xml(answer: bytes, queues: Collection[str], now_s: int, boot_s: int) -> tuple[Node, ...]:

@@ -14,6 +14,13 @@ from offpeak.plugin.planner.problem import ALL_POOLS, NO_LIMIT, Demands, Problem
 
 ROOM = 64
 
+BUDGET = 0
+"""The row of the power budget in the totals; limit l has row FIRST_LIMIT + l."""
+FIRST_LIMIT = 1
+
+NO_STEPS, STEPS_OF_NODES, STEPS_OF_TOTALS = 0, 1, 2
+"""The rows of which a kernel had too few steps."""
+
 
 class FreeCapacity(NamedTuple):
     """On row n, `cores[n, i]`, `memory_mb[n, i]` and `gpus[n, i]` are free from `at_s[n, i]` on, i < `length[n]`.
@@ -30,11 +37,6 @@ class FreeCapacity(NamedTuple):
     memory_mb: Int64
     gpus: Int64
     pool: Int64
-
-
-BUDGET = 0
-"""The row of the power budget in the totals; limit l has row FIRST_LIMIT + l."""
-FIRST_LIMIT = 1
 
 
 class Capacity(NamedTuple):
@@ -269,10 +271,6 @@ def occupy_totals(capacity: Capacity, job: UnitDemand, start_s: int) -> bool:
         if not occupy(totals, FIRST_LIMIT + demands.limit[row], start_s, end_s, of_total(demands.amount[row])):
             return False
     return True
-
-
-NO_STEPS, STEPS_OF_NODES, STEPS_OF_TOTALS = 0, 1, 2
-"""The rows of which a kernel had too few steps."""
 
 
 def initial_capacity(problem: Problem, *, node_room: int = ROOM, total_room: int = ROOM) -> Capacity:

@@ -16,6 +16,9 @@ from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.site_devices import Battery
 
+NOTHING_KW = 1e-6
+"""The solver's tolerance."""
+
 
 @dataclass(frozen=True, eq=False)
 class DispatchProblem:
@@ -207,10 +210,6 @@ def _one_way_only(problem: DispatchProblem, found: Dispatch) -> Dispatch:
         discharge_kw=found.discharge_kw - cycled_kw * efficiency,
         curtailed_kw=found.curtailed_kw + more_curtailed_kw,
     )
-
-
-NOTHING_KW = 1e-6
-"""The solver's tolerance."""
 
 
 def operate(actual: DispatchProblem, planned: Dispatch) -> Dispatch:

@@ -31,6 +31,11 @@ from offpeak.plugin.planner.capacity import (
 )
 from offpeak.plugin.planner.problem import NO_DEMAND, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
+REMEMBERED = 64
+"""Failures that later jobs are compared with."""
+
+KEPT = "kept"
+
 
 class WorkColumns(NamedTuple):
     """The jobs as the kernels take them: a start within [from_s, latest_s]; `first[job]` is the job's first unit."""
@@ -53,10 +58,6 @@ class Places(NamedTuple):
 
     start_s: Int64
     node: Int64
-
-
-REMEMBERED = 64
-"""Failures that later jobs are compared with."""
 
 
 def place_one_by_one(
@@ -216,9 +217,6 @@ def _earliest_of_one(free: FreeCapacity, when_s: Int64, job: UnitDemand) -> int:
             if at_s == from_s:
                 break
     return best_s if best_s <= latest_s else TOMORROW
-
-
-KEPT = "kept"
 
 
 def keep_what_fits(problem: Problem, previous: Plan) -> Plan:

@@ -18,6 +18,16 @@ from offpeak.model.facility import Facility
 NO_DEMAND = 0
 """The demand of jobs that take nothing of any limit."""
 
+_NONE = np.zeros(0, np.int64)
+
+NO_LIMIT = np.iinfo(np.int64).max // 4
+"""A latest end that never comes, a power cap that never binds."""
+ALL_POOLS = -1
+MOST_POOLS = 62
+"""A set of pools is a set of bits."""
+
+TOMORROW = -1
+
 
 class Demands(NamedTuple):
     """What jobs take: demand d takes `amount[r]` of `limit[r]` in the rows from `first[d]` to `first[d + 1]`."""
@@ -68,15 +78,7 @@ class PlanLimits:
         return found
 
 
-_NONE = np.zeros(0, np.int64)
 UNLIMITED = PlanLimits((), _NONE, Demands(np.zeros(2, np.int64), _NONE, _NONE), LimitUse(_NONE, _NONE, _NONE, _NONE))
-
-
-NO_LIMIT = np.iinfo(np.int64).max // 4
-"""A latest end that never comes, a power cap that never binds."""
-ALL_POOLS = -1
-MOST_POOLS = 62
-"""A set of pools is a set of bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +195,6 @@ def resource_columns(rows: Work | NodeCapacities | Running) -> Int64:
 def may_use(problem: Problem, job: Int64, node: Int64) -> NDArray[np.bool_]:
     """Return whether the pools of each job have the node beside it; the arrays may broadcast."""
     return np.asarray((problem.work.pools[job] & problem.machine.pool[node]) != 0)
-
-
-TOMORROW = -1
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,23 @@ from offpeak.plugin.scheduler.port import Ranking
 from offpeak.plugin.window_policy import OrderWindows
 from offpeak.prices.peak import Peak
 
+PLAN, OFF = "plan", "off"
+"""The policies of the queue hook that are no window policies. PLAN carries out the day plan."""
+
+CAP_AHEAD_S = 6 * HOUR_S
+"""A begin time that a cap on power imposes is at most so far ahead, and moves on while the cap lasts.
+
+No longer cap outlives an agent that is gone: the scheduler then starts each job within this time.
+"""
+
+EQUAL = 1e-9
+"""Costs and times that differ by less are equal."""
+
+NO_CLUSTER = Cluster(())
+
+NEAR = timedelta(days=6)
+NO_DATE = "a time without a date"
+
 
 class CompetitionGroup(NamedTuple):
     """A set of pools by its first one, the priority tiers of the partitions, and the reservation, "" for none.
@@ -150,17 +167,6 @@ def _fit_of(cluster: Cluster, request: Request) -> RequestFit:
     return RequestFit(pools, tiers, sum(chunk.copies * largest.node_type.share(chunk) for chunk in request.chunks))
 
 
-PLAN, OFF = "plan", "off"
-"""The policies of the queue hook that are no window policies. PLAN carries out the day plan."""
-
-
-CAP_AHEAD_S = 6 * HOUR_S
-"""A begin time that a cap on power imposes is at most so far ahead, and moves on while the cap lasts.
-
-No longer cap outlives an agent that is gone: the scheduler then starts each job within this time.
-"""
-
-
 @dataclass(frozen=True)
 class StartConstraint:
     """A job must not start before `begin_s` [Unix s], whether or not its owner allows a delay; `why` is the reason.
@@ -179,10 +185,6 @@ class PlannedStarts:
 
     start_s: Mapping[str, int] = field(default_factory=dict)
     not_held: frozenset[str] = frozenset()
-
-
-EQUAL = 1e-9
-"""Costs and times that differ by less are equal."""
 
 
 class PriceIntegral:
@@ -217,9 +219,6 @@ class WaitAllowance:
             return ""
         basis = "expected wait" if self.percent is None else f"{percent_text(self.percent)} of jobs wait no longer"
         return f", less {duration_text(self.wait_s)} for the queue ({basis})"
-
-
-NO_CLUSTER = Cluster(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,10 +325,6 @@ class QueueRules:
     def clock(self, at_s: int, now_s: int) -> str:
         """Return the local time of the site as `format_clock` writes it."""
         return format_clock(at_s, now_s, self.zone)
-
-
-NEAR = timedelta(days=6)
-NO_DATE = "a time without a date"
 
 
 def local_time(at_s: int, zone: tzinfo) -> datetime | None:

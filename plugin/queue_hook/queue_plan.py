@@ -39,6 +39,13 @@ from offpeak.plugin.window_policy import WindowView
 from offpeak.prices.peak import Peak
 from offpeak.text import printable
 
+NO_NODES = "the scheduler shows no nodes, so the queue keeps its order; check that the agent may see the nodes"
+
+BACK, FORWARD = "moved back", "moved forward"
+MOVES = frozenset({BACK, FORWARD})
+
+PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: "no price is known"}
+
 
 @dataclass(frozen=True)
 class QueuePlan:
@@ -137,13 +144,22 @@ def _plan_all(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
         of_job = marks.get(position.job.job_id, NO_MARKS)
         if RANK in of_job and not position.added and position.job.job_id not in busy:
             stale += [of_job[kind] for kind in (RANK, RANK + BEFORE) if kind in of_job]
+    # The accounts read what a tier has moved some rounds after the end of the job: that mark stays for a week.
+    numbers = {mark.job for mark in facts.marks}
+    state = {(job.job_id, float(job.submit_s)): job.state for job in facts.jobs if job.job_id in numbers}
+    forget = []
+    for mark in facts.marks:
+        found, is_shift = state.get((mark.job, mark.submitted_unix_s)), mark.kind.startswith(SHIFT)
+        oldest_s = facts.now_s - (7 * DAY_S if is_shift else DAY_S)
+        if (found is JobState.ENDED and not is_shift) or (found is None and mark.at_unix_s < oldest_s):
+            forget.append(mark)
     return QueuePlan(
         rank=ranks.rank,
         begin_s=begins.begin_s,
         tell=begins.tell,
         remember=(*begins.remember, *ranks.remember),
         seen=(*begins.seen, *ranks.seen),
-        forget=(*_marks_of_ended_jobs(facts), *stale),
+        forget=(*forget, *stale),
         decisions=(*begins.decisions, *ranks.decisions),
         problem=ranks.problem,
     )
@@ -158,9 +174,6 @@ class RankChanges:
     seen: list[JobMark] = field(default_factory=list)
     decisions: list[DecisionRecord] = field(default_factory=list)
     problem: str = ""
-
-
-NO_NODES = "the scheduler shows no nodes, so the queue keeps its order; check that the agent may see the nodes"
 
 
 def _plan_ranks(
@@ -220,10 +233,6 @@ def _plan_ranks(
     return changes
 
 
-BACK, FORWARD = "moved back", "moved forward"
-MOVES = frozenset({BACK, FORWARD})
-
-
 def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueRules) -> Iterator[DecisionRecord]:
     window = reordered.window
     why = PEAK_TEXTS[facts.peak] + (" by CO2" if facts.decides_by_co2 else "")
@@ -251,9 +260,6 @@ def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueR
             inputs += (("keeps_place_from_s", float(until_s)),)
         decided = BACK if beside > rank else FORWARD
         yield DecisionRecord(facts.now_s, f"job {job.job_id}", decided, reason, inputs)
-
-
-PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: "no price is known"}
 
 
 def _nearest_passed(desired: Sequence[int], rank: int) -> int | None:
@@ -358,22 +364,6 @@ def _places(priority: Int64, number: Int64) -> NDArray[np.intp]:
     places = np.empty(len(priority), np.intp)
     places[np.lexsort((number, -priority))] = np.arange(len(priority))
     return places
-
-
-def _marks_of_ended_jobs(facts: QueueFacts) -> list[JobMark]:
-    """Return the marks of ended jobs, and marks older than a day of jobs that the scheduler no longer lists.
-
-    The accounts read what a tier has moved some rounds after the end of the job: that mark stays for a week.
-    """
-    numbers = {mark.job for mark in facts.marks}
-    state = {(job.job_id, float(job.submit_s)): job.state for job in facts.jobs if job.job_id in numbers}
-    forget = []
-    for mark in facts.marks:
-        found, is_shift = state.get((mark.job, mark.submitted_unix_s)), mark.kind.startswith(SHIFT)
-        oldest_s = facts.now_s - (7 * DAY_S if is_shift else DAY_S)
-        if (found is JobState.ENDED and not is_shift) or (found is None and mark.at_unix_s < oldest_s):
-            forget.append(mark)
-    return forget
 
 
 def restore_plan(jobs: Sequence[Job], marks: Iterable[JobMark], *, ranking: Ranking) -> QueuePlan:

@@ -39,6 +39,19 @@ from offpeak.plugin.queue_hook.positions import (
 )
 from offpeak.plugin.scheduler.job import Job
 
+NO_LIMIT = "its deadline has no effect: a job without a time limit is never delayed"
+
+SAME_S = 60
+"""A begin time that would move by less stays."""
+LEAST_SAVING = 0.03
+"""The share that a delay, or another begin time, must save. Forecasts move by as much."""
+SUBMISSION_HOLD_S = 121
+"""deploy/slurm/job_submit.lua lets a job that may wait begin two minutes after its submission: time for a decision."""
+KEPT_BACK, LET_GO = "kept back", "released"
+NO_CAP = "the cap on power that kept it back no longer does"
+NOW = 0
+"""The begin time by which Scheduler.defer releases a job."""
+
 
 @dataclass(frozen=True)
 class StartCost:
@@ -122,20 +135,6 @@ def latest_start_s(job: Job, hints: Flexibility, rules: QueueRules) -> int | Non
     if hints.deadline_s is None:
         return start_s
     return None if job.limit_s is None else max(job.submit_s, min(start_s, hints.deadline_s - job.limit_s))
-
-
-NO_LIMIT = "its deadline has no effect: a job without a time limit is never delayed"
-
-SAME_S = 60
-"""A begin time that would move by less stays."""
-LEAST_SAVING = 0.03
-"""The share that a delay, or another begin time, must save. Forecasts move by as much."""
-SUBMISSION_HOLD_S = 121
-"""deploy/slurm/job_submit.lua lets a job that may wait begin two minutes after its submission: time for a decision."""
-KEPT_BACK, LET_GO = "kept back", "released"
-NO_CAP = "the cap on power that kept it back no longer does"
-NOW = 0
-"""The begin time by which Scheduler.defer releases a job."""
 
 
 @dataclass(frozen=True)

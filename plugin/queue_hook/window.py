@@ -49,6 +49,25 @@ from offpeak.plugin.scheduler.port import Ranking
 from offpeak.plugin.window_order import count_kept, free_behind, free_until, order_view
 from offpeak.plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, OrderWindows, WindowView
 
+NO_EQUALS = "no job next to it has the same QOS or queue, and a priority and a fair share within {} % of the range"
+
+HAS_STARTED = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS, JobState.ENDED})
+
+StartedJobs = list[tuple[int, int, int]]
+"""Submission, number and start of each job that has started."""
+
+OrderMovable = Callable[[Sequence[int]], tuple[Sequence[int], int | None]]
+"""Returns the movable ranks in the desired order, and the number of nodes that the knapsack filled."""
+
+DOUBT = 1
+"""A displayed priority of 1 may be 0 or 1, so an offset may move the job by one less."""
+
+NO_LIMIT_S = 365 * DAY_S
+"""The estimate of a job without a time limit whose run time is not predicted either."""
+
+MOST_UNITS, UNITS_PER_NODE = 4096, 64
+"""Shares of nodes are weighed in units of a node: so many in all, and so many of each node, at most."""
+
 
 @dataclass(frozen=True)
 class GroupWindow:
@@ -158,9 +177,6 @@ def find_rights(
     return WindowRights({each.job.job_id: number for each, number in zip(counted, numbers, strict=True)}, alone)
 
 
-NO_EQUALS = "no job next to it has the same QOS or queue, and a priority and a fair share within {} % of the range"
-
-
 def _close_deadline(job: Job, facts: QueueFacts, rules: QueueRules) -> str:
     """Return why the job's deadline is close, "" if it is not: others may pass a job for as long as the rules allow."""
     deadlines_s = [at_s for at_s in (job.deadline_s, rules.hints(job).deadline_s) if at_s is not None]
@@ -195,12 +211,6 @@ def _could_start(job: Job, delayed: Collection[str], facts: QueueFacts) -> bool:
     waits_for_time = job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s)
     waits_for_tasks = job.is_array and not facts.startable_tasks(job)
     return job.lacks_only_nodes and not (waits_for_time or waits_for_tasks)
-
-
-HAS_STARTED = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS, JobState.ENDED})
-
-StartedJobs = list[tuple[int, int, int]]
-"""Submission, number and start of each job that has started."""
 
 
 def _started_jobs(facts: QueueFacts) -> dict[CompetitionGroup, StartedJobs]:
@@ -309,10 +319,6 @@ def reorder_windows(
     ]
 
 
-OrderMovable = Callable[[Sequence[int]], tuple[Sequence[int], int | None]]
-"""Returns the movable ranks in the desired order, and the number of nodes that the knapsack filled."""
-
-
 def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJobs") -> ReorderedWindow:
     """Return the window in the desired order.
 
@@ -401,10 +407,6 @@ def _keep_order(own: Sequence[int], movable: Sequence[int]) -> tuple[list[int], 
     return [rank for rank in own if rank in moved], None
 
 
-DOUBT = 1
-"""A displayed priority of 1 may be 0 or 1, so an offset may move the job by one less."""
-
-
 def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:
     """Return the priority of each rank; None where equal priorities leave no room beside a pinned job.
 
@@ -460,10 +462,6 @@ def policy_order(
     return ranks, weights.free // weights.units_per_node
 
 
-NO_LIMIT_S = 365 * DAY_S
-"""The estimate of a job without a time limit whose run time is not predicted either."""
-
-
 def window_view(window: GroupWindow, ranks: Sequence[int], weights: "JobWeights", facts: QueueFacts) -> WindowView:
     """Return the jobs of these ranks as a window policy sees them; sizes are nodes where jobs have whole nodes."""
     jobs = [window.jobs[rank].job for rank in ranks]
@@ -485,10 +483,6 @@ def window_view(window: GroupWindow, ranks: Sequence[int], weights: "JobWeights"
 def full_node_w(job: Job, facts: QueueFacts) -> float:
     """Return the draw of a node that is full of such jobs [W]; without another figure jobs have whole nodes."""
     return facts.full_node_w.get(job.job_id, facts.node_power_w[job.job_id])
-
-
-MOST_UNITS, UNITS_PER_NODE = 4096, 64
-"""Shares of nodes are weighed in units of a node: so many in all, and so many of each node, at most."""
 
 
 class JobWeights(NamedTuple):

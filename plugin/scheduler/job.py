@@ -12,6 +12,24 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.request import Request
 from offpeak.model.units import LONGEST_S
 
+MOST_NUMBER = 1 << 53
+"""A larger number of a scheduler counts as this."""
+MOST_COUNT = 1 << 31
+"""No cluster has more cores, nodes or GPUs; a larger request fits it no better."""
+MOST_MEMORY_MIB = 1 << 40
+LATEST_S = 32_503_680_000
+"""The begin of the year 3000: a later time of a job counts as this."""
+
+NO_NODE_HELPS = (
+    *("limit", "assoc", "qos", "license", "fairshare", "dependency", "hold", "held", "not started", "threshold"),
+    *("queue resource", "server resource", "dedicated time", "primetime", "mission"),
+)
+"""Words of pending reasons of Slurm, Torque and OpenPBS that free nodes do not resolve."""
+CLOSED_TO_JOB = ("Partition", "Account", "Reservation")
+"""Prefixes of such reasons of Slurm; other reasons mention partitions too."""
+
+TASK = re.compile(r"(?P<slurm>\d+)_.+|(?P<pbs>\d+\[).*(?P<server>\].*)")
+
 
 class JobState(StrEnum):
     """HELD: a user or an admin holds it. STARTS: its nodes still come up. OTHER: unknown, so the job is not touched."""
@@ -30,27 +48,9 @@ HOLDING = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobS
 """States in which a job has, or may have, nodes."""
 
 
-MOST_NUMBER = 1 << 53
-"""A larger number of a scheduler counts as this."""
-MOST_COUNT = 1 << 31
-"""No cluster has more cores, nodes or GPUs; a larger request fits it no better."""
-MOST_MEMORY_MIB = 1 << 40
-LATEST_S = 32_503_680_000
-"""The begin of the year 3000: a later time of a job counts as this."""
-
-
 def bounded_limit_s(limit_s: int | None) -> int | None:
     """Return a time limit; one that is longer than 100 years is none."""
     return limit_s if limit_s is not None and limit_s <= LONGEST_S else None
-
-
-NO_NODE_HELPS = (
-    *("limit", "assoc", "qos", "license", "fairshare", "dependency", "hold", "held", "not started", "threshold"),
-    *("queue resource", "server resource", "dedicated time", "primetime", "mission"),
-)
-"""Words of pending reasons of Slurm, Torque and OpenPBS that free nodes do not resolve."""
-CLOSED_TO_JOB = ("Partition", "Account", "Reservation")
-"""Prefixes of such reasons of Slurm; other reasons mention partitions too."""
 
 
 class Job(NamedTuple):
@@ -182,9 +182,6 @@ def count_startable_tasks(job: Job, running: Mapping[str, int]) -> int:
     if not job.task_limit:
         return job.tasks
     return max(0, min(job.tasks, job.task_limit - running.get(job.array_id, 0)))
-
-
-TASK = re.compile(r"(?P<slurm>\d+)_.+|(?P<pbs>\d+\[).*(?P<server>\].*)")
 
 
 def array_of(task_id: str) -> str:

@@ -9,6 +9,8 @@ from offpeak.model.orders import PowerState
 OFFPEAK = "offpeak"
 """The prefix of the reason of a node that offpeak has closed to jobs."""
 
+COMING_UP = frozenset({PowerState.ON_REQUESTED, PowerState.POWERING_ON})
+
 
 class NodeUse(StrEnum):
     """Whether jobs hold a node. A completing job counts. A node in UNKNOWN use is not touched."""
@@ -30,9 +32,6 @@ class SchedulerState(StrEnum):
     DRAINED = "drained"
     BOOTS = "boots"
     DOWN = "down"
-
-
-COMING_UP = frozenset({PowerState.ON_REQUESTED, PowerState.POWERING_ON})
 
 
 class Node(NamedTuple):

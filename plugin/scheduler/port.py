@@ -19,6 +19,16 @@ from offpeak.plugin.contract.rules import NO_CONTRACT, Contract
 from offpeak.plugin.scheduler.job import Job
 from offpeak.plugin.scheduler.node import Node, Reservation
 
+START_MARGIN_S, START_CYCLES = 60, 1.5
+"""A scheduler starts a job in one of its next cycles. The margin is for the duration of a cycle and our readings."""
+
+NodeUses = Mapping[str, str | SchedulerError]
+"""Why each node is not free, "" if it is, and the error if that is unknown."""
+
+FindUses = Callable[[Sequence[str]], NodeUses]
+
+UP_STATES = (PowerState.ON, PowerState.ON_REQUESTED, PowerState.POWERING_ON)
+
 
 class Ranking(StrEnum):
     """How the order of jobs is changed.
@@ -60,10 +70,6 @@ class SchedulerView:
     nodes: tuple[Node, ...]
     reservations: tuple[Reservation, ...]
     load: SchedulerLoad = NO_LOAD
-
-
-START_MARGIN_S, START_CYCLES = 60, 1.5
-"""A scheduler starts a job in one of its next cycles. The margin is for the duration of a cycle and our readings."""
 
 
 def start_patience_s(cycle_s: int) -> int:
@@ -113,12 +119,6 @@ class RequeuePermit(NamedTuple):
     allowed: bool
     name: str
     restarts: int
-
-
-NodeUses = Mapping[str, str | SchedulerError]
-"""Why each node is not free, "" if it is, and the error if that is unknown."""
-
-FindUses = Callable[[Sequence[str]], NodeUses]
 
 
 def use_of(node: str, uses: NodeUses) -> str:
@@ -176,9 +176,6 @@ class Scheduler(Protocol):
 def in_use(scheduler: Scheduler, node: str) -> str:
     """Return why the node is not free, "" if it is. Raises if that is unknown."""
     return use_of(node, scheduler.find_uses((node,)))
-
-
-UP_STATES = (PowerState.ON, PowerState.ON_REQUESTED, PowerState.POWERING_ON)
 
 
 def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:

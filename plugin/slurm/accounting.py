@@ -31,6 +31,18 @@ SHORT_S = 60.0
 
 PIECE_DAYS, OVERLAP_MIN = 7, 60
 
+QOS_COLUMNS = (
+    *("Name", "Priority", "Preempt", "PreemptMode", "PreemptExemptTime"),
+    *("GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"),
+)
+
+MULTIFACTOR = "priority/multifactor"
+SHARE_COLUMNS = ("Account", "User", "RawShares")
+USES_PARENT = "parent"
+
+_MODELLED_FLAGS = frozenset({"NO_FAIR_TREE", "FAIR_TREE", "SMALL_RELATIVE_TO_TIME", "CALCULATE_RUNNING"})
+_NOT_MODELLED = ("PriorityWeightAssoc", "PriorityWeightTRES", "PrioritySiteFactorPlugin", "PriorityUsageResetPeriod")
+
 
 def sacct_text(
     days: int, *, timeout_s: float = LONG_S, progress: Callable[[int, int], None] = lambda _done, _days: None
@@ -93,12 +105,6 @@ def _jobs_are_private() -> bool:
     return any("jobs" in line for line in ours if line.startswith("PrivateData"))
 
 
-QOS_COLUMNS = (
-    *("Name", "Priority", "Preempt", "PreemptMode", "PreemptExemptTime"),
-    *("GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"),
-)
-
-
 def read_qos(*, mode: PreemptMode = PreemptMode.REQUEUE, timeout_s: float = SHORT_S) -> dict[str, Qos]:
     """Return the QOS with their limits by name, none if slurmdbd hides them; `mode` is the cluster's PreemptMode."""
     columns = f"format={','.join(QOS_COLUMNS)}"
@@ -149,14 +155,6 @@ def _allowance(jobs: str, tres: str) -> Allowance:
         cores=numbers.get("cpu"),
         gpus=numbers.get("gres/gpu"),
     )
-
-
-MULTIFACTOR = "priority/multifactor"
-SHARE_COLUMNS = ("Account", "User", "RawShares")
-USES_PARENT = "parent"
-
-_MODELLED_FLAGS = frozenset({"NO_FAIR_TREE", "FAIR_TREE", "SMALL_RELATIVE_TO_TIME", "CALCULATE_RUNNING"})
-_NOT_MODELLED = ("PriorityWeightAssoc", "PriorityWeightTRES", "PrioritySiteFactorPlugin", "PriorityUsageResetPeriod")
 
 
 def read_priority() -> SitePriority:

@@ -37,6 +37,34 @@ GONE = frozenset({"Invalid job id specified", "Job has already finished"})
 _JOB_NUMBER = re.compile(r"[0-9]+")
 _HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
+# The fields before JobName, which a user writes; the tasks of an array are A_T, because A names the whole array.
+_RUNNING_JOB = re.compile(rb"^JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\d+))? JobName=", re.MULTILINE)
+_PERMIT = re.compile(rb" Requeue=([01]) Restarts=(\d+) BatchFlag=1 ")
+
+UNCLEAR_COMMENT = "a line break in its name or comments hides which AdminComment is its own"
+
+_OUR_PART = re.compile(r"\s*\[offpeak: [^\]]*\]")
+_RECORD = re.compile(r"^JobId=(\d+) ", re.MULTILINE)
+_COMMENT = re.compile(r"^   AdminComment=(.*?)(?=\n   [A-Z]\w*[=/:]|\n\n|\Z)", re.MULTILINE | re.DOTALL)
+_FOR_JOB = r" for job \S+$"
+
+STATE_OF_CHANGE = {
+    NodeChange.CLOSE: "drain",
+    NodeChange.WITHDRAW: "drain",
+    NodeChange.OPEN: "undrain",
+    NodeChange.POWER_DOWN: "power_down",
+    NodeChange.POWER_UP: "power_up",
+    NodeChange.RESUME: "resume",
+}
+# These changes also replace a reason, or end a state, that an admin has set.
+CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.WITHDRAW, NodeChange.OPEN, NodeChange.RESUME)
+# Slurm's own reasons for nodes that did not answer.
+SILENT = "Not responding"
+SLURM_REASONS = ("ResumeTimeout reached", SILENT, "Node unexpectedly rebooted")
+
+_OF_NODES = "slurm_update error: "
+DENIED = ("Invalid user id", "Access/permission denied")
+
 
 class ScontrolOptions(NamedTuple):
     """How scontrol is run: the prefix `command`, its time-out, and how long slurmctld makes one order of many wait."""
@@ -64,12 +92,9 @@ def rank_jobs(values: Mapping[str, int], ranking: Ranking, scontrol: ScontrolOpt
 
 def defer_jobs(begin_s: Mapping[str, int], scontrol: ScontrolOptions) -> dict[str, str]:
     """Let each job start at its Unix second at the earliest, now where that is 0; return why not, by job."""
-    return _update_jobs({job: f"starttime={_start_time(at_s)}" for job, at_s in begin_s.items()}, {}, scontrol)
-
-
-def _start_time(at_s: int) -> str:
     # "uts" and Unix seconds depend on no time zone and no delay. Slurm takes no time of January 1970.
-    return f"uts{at_s}" if at_s > FIRST_S else "now"
+    times = {job: f"uts{at_s}" if at_s > FIRST_S else "now" for job, at_s in begin_s.items()}
+    return _update_jobs({job: f"starttime={time}" for job, time in times.items()}, {}, scontrol)
 
 
 def _update_jobs(changes: Mapping[str, str], refused: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
@@ -88,11 +113,6 @@ def _held_jobs(timeout_s: float) -> set[str]:
     rows = rows_of_squeue(ask("squeue", *arguments, "--Format=JobID:|,PriorityLong:|,Reason:", timeout_s=timeout_s))
     fields = (row.decode().split("|", 2) for row in rows)
     return {job for job, priority, reason in fields if priority == "0" or reason.strip() in _HELD_REASONS}
-
-
-# The fields before JobName, which a user writes; the tasks of an array are A_T, because A names the whole array.
-_RUNNING_JOB = re.compile(rb"^JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\d+))? JobName=", re.MULTILINE)
-_PERMIT = re.compile(rb" Requeue=([01]) Restarts=(\d+) BatchFlag=1 ")
 
 
 def read_requeue_permits(jobs: Sequence[str], timeout_s: float) -> dict[str, RequeuePermit]:
@@ -130,14 +150,6 @@ def _run_each(by_job: Mapping[str, Sequence[str]], scontrol: ScontrolOptions, na
     run = partial(run_scontrol, command=scontrol.command, timeout_s=scontrol.timeout_s, name=name, on_input=on_input)
     complaints = {job: run(arguments) for job, arguments in by_job.items()}
     return {job: lines[-1] for job, lines in complaints.items() if lines}
-
-
-UNCLEAR_COMMENT = "a line break in its name or comments hides which AdminComment is its own"
-
-_OUR_PART = re.compile(r"\s*\[offpeak: [^\]]*\]")
-_RECORD = re.compile(r"^JobId=(\d+) ", re.MULTILINE)
-_COMMENT = re.compile(r"^   AdminComment=(.*?)(?=\n   [A-Z]\w*[=/:]|\n\n|\Z)", re.MULTILINE | re.DOTALL)
-_FOR_JOB = r" for job \S+$"
 
 
 def notify_owners(comments: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
@@ -178,24 +190,6 @@ def _replace_comment(job: str, theirs: str, ours: str, scontrol: ScontrolOptions
     arguments = ("update", f"jobid={job}", f"admincomment={wanted}")
     complaint = complaint_of_one(arguments, _FOR_JOB, command=scontrol.command, timeout_s=scontrol.timeout_s)
     return re.sub(_FOR_JOB, "", complaint)
-
-
-STATE_OF_CHANGE = {
-    NodeChange.CLOSE: "drain",
-    NodeChange.WITHDRAW: "drain",
-    NodeChange.OPEN: "undrain",
-    NodeChange.POWER_DOWN: "power_down",
-    NodeChange.POWER_UP: "power_up",
-    NodeChange.RESUME: "resume",
-}
-# These changes also replace a reason, or end a state, that an admin has set.
-CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.WITHDRAW, NodeChange.OPEN, NodeChange.RESUME)
-# Slurm's own reasons for nodes that did not answer.
-SILENT = "Not responding"
-SLURM_REASONS = ("ResumeTimeout reached", SILENT, "Node unexpectedly rebooted")
-
-_OF_NODES = "slurm_update error: "
-DENIED = ("Invalid user id", "Access/permission denied")
 
 
 def change_nodes(

@@ -55,6 +55,38 @@ _KNOWN = (
     ),
 )
 
+HEADER = b"JOBID"
+"""The first word of squeue's answer. An answer without it, even with exit code 0, does not say that there is no job."""
+
+NO_JOBS = b"No jobs in the system"
+NOT_SHOWN = "squeue: shows no job, and scontrol shows some"
+NOT_SHOWN_HINT = "compare `squeue --all --states=all` with `scontrol show jobs`: nothing is done until both agree"
+
+# One process with 10,000 orders takes longer than twenty with 500.
+CHUNK = 500
+LIMITED_CHUNK = 40
+"""Used where slurmctld limits the requests of a user: one command then ends within half a minute."""
+LEASED_CHUNK = 50
+"""Used while orders are allowed for a short time only: a command ends with it."""
+
+_OF_JOB = re.compile(r"(.*) for job (\S+)")
+_OF_TASKS = re.compile(r"(\d+)_[\d,:%\[\]-]+: (.*)")
+CHANGED = "No error"
+"""What scontrol prints of the tasks of an array that it did change, where it did not change others."""
+_SILENT = re.compile("Unable to contact|Connection refused|timed out|Unexpected message received|Zero Bytes")
+_RIGHTS = "root, SlurmUser and Slurm's Administrators may: see `command` below [slurm], or `sacctmgr modify user`"
+
+NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown", "UNKNOWN", "Never", "NOW"})
+"""Slurm's placeholders for a missing value."""
+
+LONGEST_NUMBER = 30
+"""Digits of a number; Slurm prints 20 at most."""
+_TIME_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+_FACTORS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+
+Record = Mapping[str, Any]
+
 
 class CannotAskSlurm(SchedulerError):
     """Slurm's command is missing, refuses, or has no answer: a repetition gives the same result."""
@@ -93,10 +125,6 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
     return done.stdout
 
 
-HEADER = b"JOBID"
-"""The first word of squeue's answer. An answer without it, even with exit code 0, does not say that there is no job."""
-
-
 def rows_of_squeue(answer: bytes, end: bytes = b"\n") -> list[bytes]:
     """Return the rows below the header of an answer whose columns begin with the job's number.
 
@@ -122,11 +150,6 @@ def require_no_unended() -> None:
 def _not_found(output: bytes) -> str:
     """Return the lines about nodes that scontrol does not know, which are among the records of the others."""
     return "\n".join(line for line in output.decode(errors="replace").splitlines() if line.endswith(" not found"))
-
-
-NO_JOBS = b"No jobs in the system"
-NOT_SHOWN = "squeue: shows no job, and scontrol shows some"
-NOT_SHOWN_HINT = "compare `squeue --all --states=all` with `scontrol show jobs`: nothing is done until both agree"
 
 
 def scontrol_shows_jobs(timeout_s: float) -> bool:
@@ -171,21 +194,6 @@ def _failure(program: str, complaint: str) -> CannotAskSlurm:
     if "Connection refused" in complaint or "Unable to contact" in complaint or "timed out" in complaint:
         return SlurmIsSilent(f"{program}: {last}", hint=TRY_LATER)
     return CannotAskSlurm(f"{program}: {last}", hint=f"run `{program}` by hand to see more")
-
-
-# One process with 10,000 orders takes longer than twenty with 500.
-CHUNK = 500
-LIMITED_CHUNK = 40
-"""Used where slurmctld limits the requests of a user: one command then ends within half a minute."""
-LEASED_CHUNK = 50
-"""Used while orders are allowed for a short time only: a command ends with it."""
-
-_OF_JOB = re.compile(r"(.*) for job (\S+)")
-_OF_TASKS = re.compile(r"(\d+)_[\d,:%\[\]-]+: (.*)")
-CHANGED = "No error"
-"""What scontrol prints of the tasks of an array that it did change, where it did not change others."""
-_SILENT = re.compile("Unable to contact|Connection refused|timed out|Unexpected message received|Zero Bytes")
-_RIGHTS = "root, SlurmUser and Slurm's Administrators may: see `command` below [slurm], or `sacctmgr modify user`"
 
 
 def complaints_by_job(
@@ -281,16 +289,6 @@ def failure(lines: Sequence[str]) -> CannotAskSlurm:
     return SlurmIsSilent(message, hint=TRY_LATER) if _SILENT.search(last) else CannotAskSlurm(message, hint=_RIGHTS)
 
 
-NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown", "UNKNOWN", "Never", "NOW"})
-"""Slurm's placeholders for a missing value."""
-
-LONGEST_NUMBER = 30
-"""Digits of a number; Slurm prints 20 at most."""
-_TIME_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
-_FACTORS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-
-
 def plain(text: str) -> str:
     """Return the text, "" for a placeholder."""
     return "" if text in NOTHING else text
@@ -356,9 +354,6 @@ def parse_config(text: bytes) -> dict[str, str]:
     """Return the configuration of slurmctld; "" for settings without a value."""
     lines = (line.partition(" = ") for line in text.decode(errors="replace").splitlines())
     return {name.strip(): plain(value.strip()) for name, sign, value in lines if sign}
-
-
-Record = Mapping[str, Any]
 
 
 def json_records(answer: bytes, *names: str, source: str) -> list[Record]:

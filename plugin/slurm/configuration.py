@@ -24,6 +24,24 @@ PREEMPT_BY_PARTITION, PREEMPT_BY_QOS = "preempt/partition_prio", "preempt/qos"
 _FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
 _SHARE = re.compile(rb"\sOverSubscribe=(\S+)")
 
+_BOOT_TIME = re.compile(rb"^BOOT_TIME\s*= (\S+)", re.MULTILINE)
+_ACTING = re.compile(rb"^Slurmctld\(\S+\) at (\S+) is UP", re.MULTILINE)
+_OF_DAEMON = _ACTING, _BOOT_TIME
+_OF_POWER = ("Suspend", "Resume", "SlurmctldParameters", "SlurmctldHost", "ReturnToService", "SlurmdTimeout")
+_OF_POWER_IN_PARTITIONS = ("SuspendTime", "SuspendTimeout", "ResumeTimeout", "PowerDownOnIdle")
+
+DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BF_RESOLUTION_S, DEFAULT_BATCH_DELAY_S = 30, 500, 60, 3
+DEFAULT_SCHED_INTERVAL_S = 60
+END_WINDOW_S = 30
+"""The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
+DEFAULT_CRED_EXPIRE_S = 120
+BOOT_CHECK_S = 30
+"""So often slurmctld checks whether the nodes of a job are up: PERIODIC_TIMEOUT in its source, which has no setting."""
+
+_SDIAG = re.compile(rb"^(Server thread count|Agent queue size): +(\d+)$", re.MULTILINE)
+_OF_USER = re.compile(rb"^\s+\S+ +\( *(\d+)\) count:(\d+) +ave_time:\d+ +total_time:(\d+)", re.MULTILINE)
+_MICROSECONDS = 1e-6
+
 
 def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_RIGHTS) -> SchedulerTraits:
     """Return the traits from `scontrol show config` and `scontrol --all --oneliner show partitions`."""
@@ -53,13 +71,6 @@ def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_R
     )
 
 
-_BOOT_TIME = re.compile(rb"^BOOT_TIME\s*= (\S+)", re.MULTILINE)
-_ACTING = re.compile(rb"^Slurmctld\(\S+\) at (\S+) is UP", re.MULTILINE)
-_OF_DAEMON = _ACTING, _BOOT_TIME
-_OF_POWER = ("Suspend", "Resume", "SlurmctldParameters", "SlurmctldHost", "ReturnToService", "SlurmdTimeout")
-_OF_POWER_IN_PARTITIONS = ("SuspendTime", "SuspendTimeout", "ResumeTimeout", "PowerDownOnIdle")
-
-
 def _power_terms(config: bytes, settings: Mapping[str, str], partitions: Mapping[str, Mapping[str, str]]) -> str:
     """Return the version, the first controller that is up and its start, and a checksum of the settings of power."""
     own = [(name, value) for name, value in settings.items() if name.startswith(_OF_POWER)]
@@ -72,15 +83,6 @@ def _power_terms(config: bytes, settings: Mapping[str, str], partitions: Mapping
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(since)))
     version, checksum = settings.get("SLURM_VERSION", "?"), zlib.crc32(repr(own).encode())
     return f"Slurm {version} on {acting} since {since}, settings {checksum:08x}"
-
-
-DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BF_RESOLUTION_S, DEFAULT_BATCH_DELAY_S = 30, 500, 60, 3
-DEFAULT_SCHED_INTERVAL_S = 60
-END_WINDOW_S = 30
-"""The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
-DEFAULT_CRED_EXPIRE_S = 120
-BOOT_CHECK_S = 30
-"""So often slurmctld checks whether the nodes of a job are up: PERIODIC_TIMEOUT in its source, which has no setting."""
 
 
 def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
@@ -214,11 +216,6 @@ def _rate_limit(config: Mapping[str, str]) -> tuple[int, float] | None:
     given = dict(parameter.partition("=")[::2] for parameter in parameters)
     rate, period_s = count(given.get("rl_refill_rate", "")) or 2, count(given.get("rl_refill_period", "")) or 1
     return count(given.get("rl_bucket_size", "")) or 30, rate / period_s
-
-
-_SDIAG = re.compile(rb"^(Server thread count|Agent queue size): +(\d+)$", re.MULTILINE)
-_OF_USER = re.compile(rb"^\s+\S+ +\( *(\d+)\) count:(\d+) +ave_time:\d+ +total_time:(\d+)", re.MULTILINE)
-_MICROSECONDS = 1e-6
 
 
 def parse_load(shown: bytes, *, uid: int, latency_s: float = 0.0, shared_user: str = "") -> SchedulerLoad:

@@ -61,24 +61,6 @@ _STATES = STATE_FLAGS | BASE_STATES
 _IGNORED_STATES = frozenset({"UPDATE_DB", "LAUNCH_FAILED", "RECONFIG_FAIL", "EXPEDITING"})
 _HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
-
-def job_state(native_state: str, reason: str, priority: int) -> JobState:
-    """Return the state for Slurm's state; OTHER if it is not known."""
-    state = _STATES.get(native_state, JobState.OTHER)
-    if state is JobState.PENDING and (priority == 0 or reason in _HELD_REASONS):
-        return JobState.HELD
-    return state
-
-
-def select_state(native_states: Collection[str]) -> str:
-    """Return the state that Slurm shows where it shows only one for a job; all states if one of them is not known."""
-    states = [state for state in native_states if state not in _IGNORED_STATES]
-    if any(state not in _STATES for state in states):
-        return "+".join(states)
-    shown = next((flag for flag in STATE_FLAGS if flag in states), None) or next(iter(states), "")
-    return "CONFIGURING" if shown == "POWER_UP_NODE" else shown
-
-
 SQUEUE_COLUMNS = (
     *("JobID", "JobArrayID", "HetJobID", "State", "Reason", "UserName", "Account", "Partition", "PriorityLong"),
     *("Nice", "NumNodes", "NumCPUs", "NumTasks", "OverSubscribe", "TimeLimit"),
@@ -95,6 +77,37 @@ SEPARATOR_TEXT = "|"
 # Every version has these options: --array-unique, which would print one record an array, ended with 22.05. Without
 # --noconvert 2048 nodes would be 2K.
 SQUEUE_OPTIONS = ("--all", "--local", "--noconvert", "--array", "--states=all")
+
+ARRAYS_ARGUMENTS = (
+    *("--all", "--local", "--noconvert", "--states=PENDING"),
+    f"--Format=JobID:{SEPARATOR_TEXT},ArrayTaskID:",
+)
+
+FACTORS = ("%A", "%F", "%J", "%P", "%Q", "%B", "%S", "%N", "%T")
+"""Age, fair share, job size, partition, QOS, association, site, nice value and TRES, each times its weight."""
+FACTORS_ARGUMENTS = ("--noheader", f"--format=%i|{'|'.join(FACTORS)}")
+_LISTED = re.compile(r"^ *(\w+)", re.MULTILINE)
+_COMPUTED = re.compile(r"^ *(\w+) *\|.*[^-0. |\n]", re.MULTILINE)
+_FAIR_SHARE = re.compile(r"^ *(\w+) *\|[^|\n]*\| *(\d+)", re.MULTILINE)
+LEAST_SET_PRIORITY = 20
+"""Factors below 1 are printed as 0, so a lower priority may be their sum."""
+
+
+def job_state(native_state: str, reason: str, priority: int) -> JobState:
+    """Return the state for Slurm's state; OTHER if it is not known."""
+    state = _STATES.get(native_state, JobState.OTHER)
+    if state is JobState.PENDING and (priority == 0 or reason in _HELD_REASONS):
+        return JobState.HELD
+    return state
+
+
+def select_state(native_states: Collection[str]) -> str:
+    """Return the state that Slurm shows where it shows only one for a job; all states if one of them is not known."""
+    states = [state for state in native_states if state not in _IGNORED_STATES]
+    if any(state not in _STATES for state in states):
+        return "+".join(states)
+    shown = next((flag for flag in STATE_FLAGS if flag in states), None) or next(iter(states), "")
+    return "CONFIGURING" if shown == "POWER_UP_NODE" else shown
 
 
 def squeue_arguments(end: str) -> tuple[str, ...]:
@@ -129,27 +142,11 @@ def jobs_of_text(text: bytes, end: str, known: dict[bytes, Job | None] | None = 
     return tuple(job._replace(tasks=lines.get(job.job_id.encode(), 1)) if job.is_array else job for job in jobs)
 
 
-ARRAYS_ARGUMENTS = (
-    *("--all", "--local", "--noconvert", "--states=PENDING"),
-    f"--Format=JobID:{SEPARATOR_TEXT},ArrayTaskID:",
-)
-
-
 def parse_task_limits(text: bytes) -> dict[str, int]:
     """Return how many tasks of each limited array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
     lines = rows_of_squeue(text)
     rows = (line.decode(errors="replace").partition(SEPARATOR_TEXT) for line in lines if b"%" in line)
     return {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
-
-
-FACTORS = ("%A", "%F", "%J", "%P", "%Q", "%B", "%S", "%N", "%T")
-"""Age, fair share, job size, partition, QOS, association, site, nice value and TRES, each times its weight."""
-FACTORS_ARGUMENTS = ("--noheader", f"--format=%i|{'|'.join(FACTORS)}")
-_LISTED = re.compile(r"^ *(\w+)", re.MULTILINE)
-_COMPUTED = re.compile(r"^ *(\w+) *\|.*[^-0. |\n]", re.MULTILINE)
-_FAIR_SHARE = re.compile(r"^ *(\w+) *\|[^|\n]*\| *(\d+)", re.MULTILINE)
-LEAST_SET_PRIORITY = 20
-"""Factors below 1 are printed as 0, so a lower priority may be their sum."""
 
 
 def with_factors(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:

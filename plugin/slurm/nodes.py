@@ -62,6 +62,28 @@ _OTHERS |= {"DYNAMIC_FUTURE", "BLOCKED", "PERFCTRS", "RESUME", "EXTERNAL", "POWE
 # REBOOT_REQUESTED and REBOOT_ISSUED are missing on purpose: an admin works on that node.
 _KNOWN = _OTHERS | _RESERVED | _FAILED | {flag for flag, _ in _POWERS} | set(BASE_STATES)
 
+NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")
+
+_NODE_STARTS = re.compile(r"^NodeName=", re.MULTILINE)
+_NODE_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
+# The free texts of admins come last, in this order.
+_FREE_TEXT = re.compile(r"(?:^|\s)Reason=(.*?)(?=\sComment=|\sExtra=|$)|(?:^|\s)Comment=(.*?)(?=\sExtra=|$)", re.DOTALL)
+_BY = re.compile(r"(.*) \[([^\]@]*)@([^\]@]*)\]", re.DOTALL)
+_FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
+
+RESERVATIONS_ARGUMENTS = ("--all", "--oneliner", "show", "reservations")
+
+_RESERVATION_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
+
+IN_USE_TIMEOUT_S = 20.0
+EVERY_JOB_ARGUMENTS = ("--all", "--local", "--states=all", "--format=%A %T %N")
+_UNKNOWN_NODE = re.compile(r"scontrol: Node (\S+) not found")
+
+# The fields of a node's record that show allocations, and their values without any.
+NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
+
+MACHINE_TIMEOUT_S = 60.0
+
 
 class SlurmNodeState(NamedTuple):
     """What a node's state means, as in offpeak.plugin.scheduler.node.Node."""
@@ -105,16 +127,6 @@ def _parse_power(flags: frozenset[str], use: NodeUse) -> PowerState:
     power = next((power for flag, power in _POWERS if flag in flags), PowerState.ON)
     # A job has been allocated the node: Slurm is about to wake it.
     return PowerState.ON_REQUESTED if power is PowerState.OFF and use is NodeUse.USED else power
-
-
-NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")
-
-_NODE_STARTS = re.compile(r"^NodeName=", re.MULTILINE)
-_NODE_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
-# The free texts of admins come last, in this order.
-_FREE_TEXT = re.compile(r"(?:^|\s)Reason=(.*?)(?=\sComment=|\sExtra=|$)|(?:^|\s)Comment=(.*?)(?=\sExtra=|$)", re.DOTALL)
-_BY = re.compile(r"(.*) \[([^\]@]*)@([^\]@]*)\]", re.DOTALL)
-_FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
 
 
 def nodes_of_text(text: bytes) -> tuple[Node, ...]:
@@ -261,11 +273,6 @@ def _reservation_of_json(record: Record) -> Reservation:
     )
 
 
-RESERVATIONS_ARGUMENTS = ("--all", "--oneliner", "show", "reservations")
-
-_RESERVATION_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
-
-
 def reservations_of_text(text: bytes) -> tuple[Reservation, ...]:
     """Return the reservations of scontrol's answer."""
     lines = text.decode(errors="replace").splitlines()
@@ -299,14 +306,6 @@ def with_suspended_jobs(nodes: tuple[Node, ...], jobs: Iterable[Job]) -> tuple[N
     return tuple(
         node._replace(use=NodeUse.USED) if node.name in held and node.use is NodeUse.FREE else node for node in nodes
     )
-
-
-IN_USE_TIMEOUT_S = 20.0
-EVERY_JOB_ARGUMENTS = ("--all", "--local", "--states=all", "--format=%A %T %N")
-_UNKNOWN_NODE = re.compile(r"scontrol: Node (\S+) not found")
-
-# The fields of a node's record that show allocations, and their values without any.
-NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
 
 
 def find_node_uses(
@@ -382,9 +381,6 @@ def _use_by_record(node: str, text: str, rights: SlurmRights) -> str | Scheduler
         hint = f"PrivateData=jobs, or a lost AdminLevel of {rights.user}, hides jobs: run `offpeak check`"
         return CannotAskSlurm(f"scontrol: {state}, but squeue shows no job there", hint=hint)
     return "is reserved: see `scontrol show reservation`" if record.reserved else ""
-
-
-MACHINE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

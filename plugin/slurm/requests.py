@@ -25,6 +25,9 @@ MOST_REQUESTS = 1 << 14
 _NO_NODES = frozenset[str]()
 """One for all requests: a log may have as many as jobs, and each empty set takes as much memory as the rest of one."""
 
+_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?(?=,|$)")
+_THROTTLE = re.compile(r"%(\d+)")
+
 
 class RequestTerms(NamedTuple):
     """The terms of a request as Slurm writes them; numbers are 0 where Slurm shows none.
@@ -194,10 +197,6 @@ def is_per_cpu(least_mib: int, total: str, cpus: int) -> bool:
     return least_mib > 0 and memory_mib(fields.get("mem", "")) == least_mib * cpus > least_mib * count(
         fields.get("node", "1")
     )
-
-
-_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?(?=,|$)")
-_THROTTLE = re.compile(r"%(\d+)")
 
 
 def count_tasks(tasks: str) -> int:

@@ -1,4 +1,4 @@
-"""Slurm behind the port of all schedulers. Jobs, nodes and reservations are read in one of four ways.
+"""Slurm behind the port of all schedulers: `SlurmScheduler`. It reads jobs, nodes and reservations in one of four ways.
 
 * As text, which all versions of Slurm's commands print in the same way.
 * As the JSON of the same commands.
@@ -12,8 +12,11 @@ import json
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,8 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from offpeak.errors import BadSetting
 from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
+from offpeak.model.limits import SiteLimits
+from offpeak.model.orders import NodeChange
+from offpeak.plugin.contract.slurm_rights import SlurmRights, current_rights, read_rights
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, Reservation
+from offpeak.plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from offpeak.plugin.slurm import changes
+from offpeak.plugin.slurm.changes import ScontrolOptions
 from offpeak.plugin.slurm.commands import (
     NOT_SHOWN,
     NOT_SHOWN_HINT,
@@ -33,81 +42,34 @@ from offpeak.plugin.slurm.commands import (
     rows_of_squeue,
     scontrol_shows_jobs,
 )
-from offpeak.plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
+from offpeak.plugin.slurm.configuration import order_wait_s, read_limits, read_load, traits_of_text
+from offpeak.plugin.slurm.jobs import (
+    ARRAYS_ARGUMENTS,
+    FACTORS_ARGUMENTS,
+    jobs_of_json,
+    jobs_of_text,
+    parse_task_limits,
+    squeue_arguments,
+    with_factors,
+)
 from offpeak.plugin.slurm.nodes import (
     NODES_ARGUMENTS,
     RESERVATIONS_ARGUMENTS,
+    ClosedReasons,
+    find_node_uses,
     nodes_of_json,
     nodes_of_text,
     reservations_of_json,
     reservations_of_text,
+    with_suspended_jobs,
 )
+from offpeak.settings.agent import SlurmSettings
 
 if TYPE_CHECKING:
     from offpeak.web_session import WebSession
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
-
-from offpeak.model.limits import SiteLimits
-from offpeak.model.orders import NodeChange
-from offpeak.plugin.contract.slurm_rights import SlurmRights, current_rights, read_rights
-from offpeak.plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
-from offpeak.plugin.slurm import changes
-from offpeak.plugin.slurm.changes import ScontrolOptions
-from offpeak.plugin.slurm.configuration import order_wait_s, read_limits, read_load, traits_of_text
-from offpeak.plugin.slurm.jobs import FACTORS_ARGUMENTS, with_factors
-from offpeak.plugin.slurm.nodes import ClosedReasons, find_node_uses, with_suspended_jobs
-from offpeak.settings.agent import SlurmSettings
-
-
-class SlurmSnapshot(NamedTuple):
-    """All jobs, also those that have just ended, all nodes and all reservations."""
-
-    jobs: tuple[Job, ...]
-    nodes: tuple[Node, ...]
-    reservations: tuple[Reservation, ...]
-
 
 LIMITS_LAST_S = 600.0
-
-
-class TextReader:
-    """Reads the text of the commands.
-
-    How many tasks of an array may run at once needs the whole queue a second time: it is read for new arrays, and again
-    after LIMITS_LAST_S.
-    """
-
-    def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._timeout_s, self._clock = timeout_s, clock
-        self._jobs = dict[bytes, Job | None]()
-        self._limited, self._limits, self._limits_s = frozenset[str](), dict[str, int](), 0.0
-
-    def read(self) -> SlurmSnapshot:
-        """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
-        # No user can guess this text and write records of other jobs into a job's name.
-        end = f"\x1e{secrets.token_hex(8)}"
-        jobs = self._with_limits(jobs_of_text(self._ask("squeue", *squeue_arguments(end)), end, self._jobs))
-        nodes = nodes_of_text(self._ask("scontrol", *NODES_ARGUMENTS))
-        return SlurmSnapshot(jobs, nodes, reservations_of_text(self._ask("scontrol", *RESERVATIONS_ARGUMENTS)))
-
-    def _with_limits(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        arrays = {job.job_id for job in jobs if job.is_array and job.state is JobState.PENDING}
-        if not arrays <= self._limited or (arrays and self._clock() - self._limits_s > LIMITS_LAST_S):
-            self._limits = parse_task_limits(self._ask("squeue", *ARRAYS_ARGUMENTS))
-            self._limited, self._limits_s = frozenset(arrays), self._clock()
-        if not (limits := self._limits):
-            return jobs
-        return tuple(
-            job._replace(task_limit=limits[job.job_id]) if job.is_array and job.job_id in limits else job
-            for job in jobs
-        )
-
-    def _ask(self, program: str, *arguments: str) -> bytes:
-        return ask(program, *arguments, timeout_s=self._timeout_s)
-
+"""Limits of arrays, licences and QOS are read less often than jobs and slurm.conf."""
 
 SQUEUE_JSON_ARGUMENTS = ("--all", "--local", "--states=all", "--json")
 # From this version on scontrol prints JSON too, and sinfo's JSON no longer has single nodes.
@@ -115,116 +77,10 @@ SCONTROL_SPEAKS_JSON = (23, 2)
 
 _VERSION = re.compile(rb"(\d+)\.(\d+)")
 
-
-def read_json(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails, or its answer lists an error."""
-    jobs = jobs_of_json(ask("squeue", *SQUEUE_JSON_ARGUMENTS, timeout_s=timeout_s), source="squeue --json")
-    if slurm_version(timeout_s) < SCONTROL_SPEAKS_JSON:
-        nodes = nodes_of_json(ask("sinfo", "--all", "--json", timeout_s=timeout_s), source="sinfo --json")
-        reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
-        return SlurmSnapshot(jobs, nodes, reservations_of_text(reservations))
-    return SlurmSnapshot(
-        jobs,
-        nodes_of_json(_show_json("nodes", timeout_s), source="scontrol show nodes --json"),
-        reservations_of_json(_show_json("reservations", timeout_s), source="scontrol show reservations --json"),
-    )
-
-
-def slurm_version(timeout_s: float) -> tuple[int, int]:
-    """Return the version of Slurm's commands, 22.05 as (22, 5); (0, 0) if sinfo does not print it."""
-    match = _VERSION.search(ask("sinfo", "--version", timeout_s=timeout_s))
-    return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-def _show_json(what: str, timeout_s: float) -> bytes:
-    return ask("scontrol", "--all", "show", what, "--json", timeout_s=timeout_s)
-
-
 TOKEN_HINT = "write a new one: (umask 077; scontrol token lifespan=31536000 | cut -d= -f2 > {path})"
 DAEMON_HINT = "check whether slurmrestd runs at {url}, and read its log"
 
 _JOBS_PATH = re.compile(r"/slurm/(v0\.0\.(\d+))/jobs/?")
-
-
-class SlurmRest:
-    """slurmrestd at `url`, in the newest version of its API. The token is read again for each request."""
-
-    def __init__(self, url: str | None, token: Path | None, *, timeout_s: float) -> None:
-        if not url or not token:
-            raise BadSetting(
-                'read = "rest" needs rest_url and rest_token below [slurm]',
-                hint='rest_url = "http://127.0.0.1:6820", rest_token = "/etc/offpeak/slurm.token"',
-            )
-        self._url, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s
-
-    def read(self) -> SlurmSnapshot:
-        """Return jobs, nodes, reservations. Raises CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if silent."""
-        with self._session() as session:
-            version = newest_rest_version(self._get(session, "/openapi/v3"))
-            if not version:
-                raise CannotAskSlurm(
-                    f"{self._url}: offers no jobs", hint="start it with openapi plugins: slurmrestd -s"
-                )
-            jobs, nodes, reservations = (
-                self._get(session, f"/slurm/{version}/{what}") for what in ("jobs", "nodes", "reservations")
-            )
-        return SlurmSnapshot(
-            jobs_of_json(jobs, source=self._url),
-            nodes_of_json(nodes, source=self._url),
-            reservations_of_json(reservations, source=self._url),
-        )
-
-    @contextmanager
-    def _session(self) -> Iterator["WebSession"]:
-        # Their import is slow, and only this reader needs them.
-        from requests import RequestException, Timeout
-
-        from offpeak.web_session import WebSession
-
-        token = read_secret(self._token)
-        with WebSession() as session:
-            session.trust_env = False
-            session.headers["X-SLURM-USER-NAME"] = token_user(token)
-            session.headers["X-SLURM-USER-TOKEN"] = token.value
-            try:
-                yield session
-            except Timeout:
-                message = f"{self._url}: no answer within {self._timeout_s:g} s"
-                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
-            except RequestException as problem:
-                message = f"{self._url}: cannot be reached: {type(problem).__name__}"
-                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
-
-    def _get(self, session: "WebSession", path: str) -> bytes:
-        with session.within(self._timeout_s):
-            answer = session.get(f"{self._url}{path}", timeout=self._timeout_s, allow_redirects=False)
-        if answer.status_code in (401, 403):
-            message = f"{self._url}: refuses the token in {self._token}"
-            raise CannotAskSlurm(message, hint=TOKEN_HINT.format(path=self._token))
-        if not answer.ok:
-            message = f"{self._url}{path}: answers {answer.status_code} {answer.reason}"
-            raise CannotAskSlurm(message, hint="slurmrestd's log, or `journalctl -u slurmrestd`, says why")
-        return answer.content
-
-
-def newest_rest_version(openapi: bytes) -> str:
-    """Return the newest version, such as v0.0.44, in which the server offers jobs; "" if there is none."""
-    try:
-        paths = json.loads(openapi)["paths"]
-    except (ValueError, KeyError, TypeError):
-        return ""
-    versions = {int(match[2]): match[1] for match in map(_JOBS_PATH.fullmatch, paths) if match}
-    return versions[max(versions)] if versions else ""
-
-
-def token_user(token: Secret) -> str:
-    """Return the user of a JSON web token; "root" if it names none."""
-    try:
-        claims = token.value.split(b".")[1]
-        return str(json.loads(base64.urlsafe_b64decode(claims + b"=="))["sun"])
-    except (IndexError, KeyError, TypeError, ValueError):
-        return "root"
-
 
 CHILD = Path(__file__).with_name("pyslurm_child.py")
 
@@ -243,54 +99,12 @@ FIRST_ON_INDEX = (25, 11)
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
-def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs and nodes from pyslurm, all else from squeue and scontrol. Raises CannotAskSlurm if it is unfit."""
-    major, minor = slurm_version(timeout_s)
-    try:
-        installed = version("pyslurm")
-    except PackageNotFoundError:
-        hint = f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}"
-        raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
-    match = _RELEASE.match(installed)
-    if not match or (int(match[1]), int(match[2])) != (major, minor):
-        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
-        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
-    try:
-        # -P: the folder of the program is not searched for imports.
-        answer = ask(sys.executable, "-P", str(CHILD), timeout_s=timeout_s)
-    except CannotAskSlurm as problem:
-        # The kind of the error stays: pyslurm itself gives up after 10 s.
-        raise type(problem)(f"pyslurm: {str(problem).partition(': ')[2]}", hint=READ_TEXT_HINT) from None
-    tres = tres_of_text(ask("squeue", *TRES_ARGUMENTS, timeout_s=timeout_s))
-    reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
-    return SlurmSnapshot(
-        jobs_of_json(with_tres(answer, tres), source="pyslurm"),
-        nodes_of_json(answer, source="pyslurm"),
-        reservations_of_text(reservations),
-    )
+class SlurmSnapshot(NamedTuple):
+    """All jobs, also those that have just ended, all nodes and all reservations."""
 
-
-def tres_of_text(text: bytes) -> dict[int, dict[str, str]]:
-    """Return each job's TRES per job, node, socket and task, as squeue prints them for TRES_ARGUMENTS."""
-    rows = (line.decode(errors="replace").split("|") for line in rows_of_squeue(text))
-    return {int(row[0]): dict(zip(TRES, row[1:], strict=True)) for row in rows if len(row) == 1 + len(TRES)}
-
-
-def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
-    """Return pyslurm's jobs with their TRES from squeue; a job that has ended since has none."""
-    jobs = json.loads(answer)["jobs"]
-    return json.dumps({"jobs": [job | tres.get(job["job_id"], {}) for job in jobs]}).encode()
-
-
-def _install_pyslurm_hint(major: int, minor: int) -> str:
-    if (major, minor) < FIRST_ON_INDEX:
-        return f"pyslurm for Slurm {major}.{minor:02} is not on the package index: build it from its source"
-    folders = "SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib"
-    return install_hint("pyslurm", f"pyslurm=={major}.{minor}.*", environment=folders)
-
-
-LIMITS_LAST_S = 600.0
-"""Licences and QOS are read less often than slurm.conf."""
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    reservations: tuple[Reservation, ...]
 
 
 class SlurmScheduler:
@@ -408,3 +222,189 @@ def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:
             return lambda: read_pyslurm(timeout_s)
         case _:
             return TextReader(timeout_s).read
+
+
+class TextReader:
+    """Reads the text of the commands.
+
+    How many tasks of an array may run at once needs the whole queue a second time: it is read for new arrays, and again
+    after LIMITS_LAST_S.
+    """
+
+    def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout_s, self._clock = timeout_s, clock
+        self._jobs = dict[bytes, Job | None]()
+        self._limited, self._limits, self._limits_s = frozenset[str](), dict[str, int](), 0.0
+
+    def read(self) -> SlurmSnapshot:
+        """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
+        # No user can guess this text and write records of other jobs into a job's name.
+        end = f"\x1e{secrets.token_hex(8)}"
+        jobs = self._with_limits(jobs_of_text(self._ask("squeue", *squeue_arguments(end)), end, self._jobs))
+        nodes = nodes_of_text(self._ask("scontrol", *NODES_ARGUMENTS))
+        return SlurmSnapshot(jobs, nodes, reservations_of_text(self._ask("scontrol", *RESERVATIONS_ARGUMENTS)))
+
+    def _with_limits(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        arrays = {job.job_id for job in jobs if job.is_array and job.state is JobState.PENDING}
+        if not arrays <= self._limited or (arrays and self._clock() - self._limits_s > LIMITS_LAST_S):
+            self._limits = parse_task_limits(self._ask("squeue", *ARRAYS_ARGUMENTS))
+            self._limited, self._limits_s = frozenset(arrays), self._clock()
+        if not (limits := self._limits):
+            return jobs
+        return tuple(
+            job._replace(task_limit=limits[job.job_id]) if job.is_array and job.job_id in limits else job
+            for job in jobs
+        )
+
+    def _ask(self, program: str, *arguments: str) -> bytes:
+        return ask(program, *arguments, timeout_s=self._timeout_s)
+
+
+def read_json(timeout_s: float) -> SlurmSnapshot:
+    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails, or its answer lists an error."""
+    jobs = jobs_of_json(ask("squeue", *SQUEUE_JSON_ARGUMENTS, timeout_s=timeout_s), source="squeue --json")
+    if slurm_version(timeout_s) < SCONTROL_SPEAKS_JSON:
+        nodes = nodes_of_json(ask("sinfo", "--all", "--json", timeout_s=timeout_s), source="sinfo --json")
+        reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
+        return SlurmSnapshot(jobs, nodes, reservations_of_text(reservations))
+    return SlurmSnapshot(
+        jobs,
+        nodes_of_json(_show_json("nodes", timeout_s), source="scontrol show nodes --json"),
+        reservations_of_json(_show_json("reservations", timeout_s), source="scontrol show reservations --json"),
+    )
+
+
+def slurm_version(timeout_s: float) -> tuple[int, int]:
+    """Return the version of Slurm's commands, 22.05 as (22, 5); (0, 0) if sinfo does not print it."""
+    match = _VERSION.search(ask("sinfo", "--version", timeout_s=timeout_s))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _show_json(what: str, timeout_s: float) -> bytes:
+    return ask("scontrol", "--all", "show", what, "--json", timeout_s=timeout_s)
+
+
+class SlurmRest:
+    """slurmrestd at `url`, in the newest version of its API. The token is read again for each request."""
+
+    def __init__(self, url: str | None, token: Path | None, *, timeout_s: float) -> None:
+        if not url or not token:
+            raise BadSetting(
+                'read = "rest" needs rest_url and rest_token below [slurm]',
+                hint='rest_url = "http://127.0.0.1:6820", rest_token = "/etc/offpeak/slurm.token"',
+            )
+        self._url, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s
+
+    def read(self) -> SlurmSnapshot:
+        """Return jobs, nodes, reservations. Raises CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if silent."""
+        with self._session() as session:
+            version = newest_rest_version(self._get(session, "/openapi/v3"))
+            if not version:
+                raise CannotAskSlurm(
+                    f"{self._url}: offers no jobs", hint="start it with openapi plugins: slurmrestd -s"
+                )
+            jobs, nodes, reservations = (
+                self._get(session, f"/slurm/{version}/{what}") for what in ("jobs", "nodes", "reservations")
+            )
+        return SlurmSnapshot(
+            jobs_of_json(jobs, source=self._url),
+            nodes_of_json(nodes, source=self._url),
+            reservations_of_json(reservations, source=self._url),
+        )
+
+    @contextmanager
+    def _session(self) -> Iterator["WebSession"]:
+        # Their import is slow, and only this reader needs them.
+        from requests import RequestException, Timeout
+
+        from offpeak.web_session import WebSession
+
+        token = read_secret(self._token)
+        with WebSession() as session:
+            session.trust_env = False
+            session.headers["X-SLURM-USER-NAME"] = token_user(token)
+            session.headers["X-SLURM-USER-TOKEN"] = token.value
+            try:
+                yield session
+            except Timeout:
+                message = f"{self._url}: no answer within {self._timeout_s:g} s"
+                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
+            except RequestException as problem:
+                message = f"{self._url}: cannot be reached: {type(problem).__name__}"
+                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
+
+    def _get(self, session: "WebSession", path: str) -> bytes:
+        with session.within(self._timeout_s):
+            answer = session.get(f"{self._url}{path}", timeout=self._timeout_s, allow_redirects=False)
+        if answer.status_code in (401, 403):
+            message = f"{self._url}: refuses the token in {self._token}"
+            raise CannotAskSlurm(message, hint=TOKEN_HINT.format(path=self._token))
+        if not answer.ok:
+            message = f"{self._url}{path}: answers {answer.status_code} {answer.reason}"
+            raise CannotAskSlurm(message, hint="slurmrestd's log, or `journalctl -u slurmrestd`, says why")
+        return answer.content
+
+
+def newest_rest_version(openapi: bytes) -> str:
+    """Return the newest version, such as v0.0.44, in which the server offers jobs; "" if there is none."""
+    try:
+        paths = json.loads(openapi)["paths"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    versions = {int(match[2]): match[1] for match in map(_JOBS_PATH.fullmatch, paths) if match}
+    return versions[max(versions)] if versions else ""
+
+
+def token_user(token: Secret) -> str:
+    """Return the user of a JSON web token; "root" if it names none."""
+    try:
+        claims = token.value.split(b".")[1]
+        return str(json.loads(base64.urlsafe_b64decode(claims + b"=="))["sun"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return "root"
+
+
+def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
+    """Return jobs and nodes from pyslurm, all else from squeue and scontrol. Raises CannotAskSlurm if it is unfit."""
+    major, minor = slurm_version(timeout_s)
+    try:
+        installed = version("pyslurm")
+    except PackageNotFoundError:
+        hint = f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}"
+        raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
+    match = _RELEASE.match(installed)
+    if not match or (int(match[1]), int(match[2])) != (major, minor):
+        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
+        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
+    try:
+        # -P: the folder of the program is not searched for imports.
+        answer = ask(sys.executable, "-P", str(CHILD), timeout_s=timeout_s)
+    except CannotAskSlurm as problem:
+        # The kind of the error stays: pyslurm itself gives up after 10 s.
+        raise type(problem)(f"pyslurm: {str(problem).partition(': ')[2]}", hint=READ_TEXT_HINT) from None
+    tres = tres_of_text(ask("squeue", *TRES_ARGUMENTS, timeout_s=timeout_s))
+    reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
+    return SlurmSnapshot(
+        jobs_of_json(with_tres(answer, tres), source="pyslurm"),
+        nodes_of_json(answer, source="pyslurm"),
+        reservations_of_text(reservations),
+    )
+
+
+def tres_of_text(text: bytes) -> dict[int, dict[str, str]]:
+    """Return each job's TRES per job, node, socket and task, as squeue prints them for TRES_ARGUMENTS."""
+    rows = (line.decode(errors="replace").split("|") for line in rows_of_squeue(text))
+    return {int(row[0]): dict(zip(TRES, row[1:], strict=True)) for row in rows if len(row) == 1 + len(TRES)}
+
+
+def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
+    """Return pyslurm's jobs with their TRES from squeue; a job that has ended since has none."""
+    jobs = json.loads(answer)["jobs"]
+    return json.dumps({"jobs": [job | tres.get(job["job_id"], {}) for job in jobs]}).encode()
+
+
+def _install_pyslurm_hint(major: int, minor: int) -> str:
+    if (major, minor) < FIRST_ON_INDEX:
+        return f"pyslurm for Slurm {major}.{minor:02} is not on the package index: build it from its source"
+    folders = "SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib"
+    return install_hint("pyslurm", f"pyslurm=={major}.{minor}.*", environment=folders)

@@ -52,6 +52,37 @@ from offpeak.sim_backend.nodes.power_curve import power_curve
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy
 
+LEVERS = (("sleep", "timeout:10min"), ("sleep", "break-even"), ("sleep", "forecast:1h"), ("caps", "profile:1h:3"))
+"""The capacity policies of each lever."""
+
+LIMITING = tuple(policy for name, policy in LEVERS if name == "caps")
+"""Those that decide how many nodes jobs get, by a slow what-if each hour."""
+
+DAYS, REPLAYS = 182, 10
+"""The most replayed days of the log, and how often."""
+
+LIMIT_DAYS, LIMIT_REPLAYS = 91, 4
+"""The same of the LIMITING policies."""
+
+MOST_JOBS, MOST_WIDE_JOBS = 50_000, 10_000
+"""So many jobs are replayed at most, and if too many requests differ: fewer days of a log, and at least one."""
+
+TIERS = {Tier.T1: (0.1, 6 * HOUR_S), Tier.T2: (0.3, DAY_S)}
+"""The share of the jobs that are taken to be of a tier, and how long they may wait, where the site declares none."""
+
+PEAK_TARGET = 0.95
+"""The target of peak shaving that is tried if none is set, as a share of the highest quarter-hour of today."""
+
+MOST_REQUESTS = 5_000
+"""Beyond so many different requests replays are slow and need much memory: then the memory of requests is rounded."""
+HARDLY_LONGER_S = 600
+"""A recommended lever makes jobs wait at most so much longer on average."""
+
+PEAK_SHAVING = "peak shaving"
+
+ORDERS = ("greedy", "knapsack")
+"""The policies of the agent that order the queue by power."""
+
 
 def with_capacity(
     policy: Policy, text: str, case: ReplayCase, settings: CapacitySettings, peak: PeakTarget | None = None
@@ -121,36 +152,6 @@ def all_policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Se
         for name in names
         for policy in disciplines
     )
-
-
-LEVERS = (("sleep", "timeout:10min"), ("sleep", "break-even"), ("sleep", "forecast:1h"), ("caps", "profile:1h:3"))
-"""The capacity policies of each lever."""
-
-LIMITING = tuple(policy for name, policy in LEVERS if name == "caps")
-"""Those that decide how many nodes jobs get, by a slow what-if each hour."""
-
-DAYS, REPLAYS = 182, 10
-"""The most replayed days of the log, and how often."""
-
-LIMIT_DAYS, LIMIT_REPLAYS = 91, 4
-"""The same of the LIMITING policies."""
-
-MOST_JOBS, MOST_WIDE_JOBS = 50_000, 10_000
-"""So many jobs are replayed at most, and if too many requests differ: fewer days of a log, and at least one."""
-
-TIERS = {Tier.T1: (0.1, 6 * HOUR_S), Tier.T2: (0.3, DAY_S)}
-"""The share of the jobs that are taken to be of a tier, and how long they may wait, where the site declares none."""
-
-PEAK_TARGET = 0.95
-"""The target of peak shaving that is tried if none is set, as a share of the highest quarter-hour of today."""
-
-MOST_REQUESTS = 5_000
-"""Beyond so many different requests replays are slow and need much memory: then the memory of requests is rounded."""
-HARDLY_LONGER_S = 600
-"""A recommended lever makes jobs wait at most so much longer on average."""
-
-
-PEAK_SHAVING = "peak shaving"
 
 
 def why_no_shaving(case: ReplayCase) -> str:
@@ -515,10 +516,6 @@ def hold_of_tier(case: ReplayCase, settings: Settings, tier: Tier) -> Callable[[
         return np.zeros(len(jobs), np.int64) if number is None else of_kind_s[number]
 
     return declared_s
-
-
-ORDERS = ("greedy", "knapsack")
-"""The policies of the agent that order the queue by power."""
 
 
 def _share(saving: CapabilitySaving) -> float:

@@ -17,6 +17,8 @@ from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.sim_backend.replay.policy import Policy
 from offpeak.text import counted
 
+DEFAULT_PERIOD = "1h"
+
 
 @dataclass(frozen=True, eq=False)
 class OlsDecision:
@@ -64,9 +66,6 @@ def list_offers(snapshot: Snapshot) -> tuple[int, ...]:
         halfway = -(-(steps[-1] + most) // 2)
         steps.append(-(-halfway // whole) * whole)
     return tuple(steps)
-
-
-DEFAULT_PERIOD = "1h"
 
 
 def parse_period_and_sla(name: str, argument: str, sla: float) -> tuple[int, float]:

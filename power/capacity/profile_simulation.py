@@ -50,6 +50,9 @@ IS_SPARE = np.isin(STATE_NUMBERS, RISING + SLEEPING)
 LAST_S = 1 << 60
 """The submission time of a job that is never reached: without it nodes would not change after the last end."""
 
+LogEntries = tuple[Int64, Int32, Int8]
+"""Times, nodes and states of a node log."""
+
 
 class EngineMachine(NamedTuple):
     """The state of the engine. A run changes its arrays: run a copy."""
@@ -135,10 +138,6 @@ def _put_nodes(snapshot: Snapshot, pools: SleepingPools) -> None:
     if snapshot.units_in_use > up:
         hint = "correct the sizes of the running jobs, or the states of the nodes"
         raise BadInput(f"jobs hold {snapshot.units_in_use:,} units, nodes that are up have {up:,}", hint=hint)
-
-
-LogEntries = tuple[Int64, Int32, Int8]
-"""Times, nodes and states of a node log."""
 
 
 def run_profile(

@@ -22,6 +22,17 @@ from offpeak.text import did_you_mean
 
 MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
+FRONT = (
+    "always-on",
+    *(f"timeout:{idle}" for idle in ("1min", "5min", "10min", "30min", "1h", "2h")),
+    *(f"green-pool:{share}" for share in ("2%", "5%", "10%", "20%")),
+    *(f"{forecast}:{worth}" for forecast in ("forecast", "forecast-late") for worth in ("40min", "1h", "2h")),
+    "break-even",
+    "two-level",
+    *(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),
+)
+"""The meaning of "front": each policy over the range of its parameter, to show the trade-off."""
+
 
 @dataclass(frozen=True)
 class CapacityPolicyKind:
@@ -89,18 +100,6 @@ CAPACITY_POLICIES = (
         limits=True,
     ),
 )
-
-
-FRONT = (
-    "always-on",
-    *(f"timeout:{idle}" for idle in ("1min", "5min", "10min", "30min", "1h", "2h")),
-    *(f"green-pool:{share}" for share in ("2%", "5%", "10%", "20%")),
-    *(f"{forecast}:{worth}" for forecast in ("forecast", "forecast-late") for worth in ("40min", "1h", "2h")),
-    "break-even",
-    "two-level",
-    *(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),
-)
-"""The meaning of "front": each policy over the range of its parameter, to show the trade-off."""
 
 
 def expand_front(names: Iterable[str]) -> tuple[str, ...]:

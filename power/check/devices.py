@@ -36,6 +36,17 @@ IPMI_DRIVERS = ("ipmi", "ipmitool", "ipmipower")
 SAFE_SUITE = 17
 WEAK_SUITES = {0: "no login and no encryption", 1: "no encryption", 2: "no encryption", 3: "SHA-1"}
 
+TOTAL_PART = "total"
+NO_TOTAL_HINT = "docs/how-to/pdus.md explains the reason; offpeak power --json lists every part that the PDU measures"
+NO_OUTLET_HINT = "does this model meter its outlets? names must match those of the PDU; offpeak power --json lists them"
+
+WAKE_PART, IPMITOOL = "wake", "ipmitool"
+IPMITOOL_TIMEOUT_S = 20.0
+NO_IPMITOOL_HINT = "apt install ipmitool, or dnf install ipmitool: the resume program needs it while the agent is dead"
+
+METERED = "metered"
+"""A capability of a node: its BMC measures power. The others are its orders and proven standby states."""
+
 
 async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
     """Return the findings about the node's BMC, which is only read."""
@@ -160,11 +171,6 @@ def _check_inhibit_delay(machine: InventoryNode, delay_s: float | None) -> Itera
     yield Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, message, hint)
 
 
-TOTAL_PART = "total"
-NO_TOTAL_HINT = "docs/how-to/pdus.md explains the reason; offpeak power --json lists every part that the PDU measures"
-NO_OUTLET_HINT = "does this model meter its outlets? names must match those of the PDU; offpeak power --json lists them"
-
-
 async def check_pdu(pdu: Pdu, wire: Transport) -> list[Finding]:
     """Return the findings about the PDU, which is only read."""
     try:
@@ -197,11 +203,6 @@ def _pdu_summary(readings: Sequence[Reading]) -> str:
     outlets = sum(reading.part.startswith("outlet") for reading in readings)
     metered = f", {outlets} outlets metered" if outlets else ""
     return f"{watts_text(sum(total_w))}{metered}" if total_w else f"no total{metered}"
-
-
-WAKE_PART, IPMITOOL = "wake", "ipmitool"
-IPMITOOL_TIMEOUT_S = 20.0
-NO_IPMITOOL_HINT = "apt install ipmitool, or dnf install ipmitool: the resume program needs it while the agent is dead"
 
 
 async def check_wake_path(inventory: Inventory, nodes: Iterable[str], state_folder: Path | None) -> list[Finding]:
@@ -296,10 +297,6 @@ async def check_site(
         return [*check_credentials(inventory.credentials), *await answer, *of_devices]
     finally:
         await wire.close()
-
-
-METERED = "metered"
-"""A capability of a node: its BMC measures power. The others are its orders and proven standby states."""
 
 
 @dataclass(frozen=True)

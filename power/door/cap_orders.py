@@ -33,6 +33,17 @@ OBEYS_WITHIN_W = 5.0
 READ_TIMEOUTS = 3
 """The longest time to read a device before its cap, as a multiple of its time limit: find it, log in, read."""
 
+RECORD_KEY = "cap of "
+
+BATCH_S = 0.1
+"""How long a device that was read waits for others, to be recorded and ordered with them."""
+
+MOST_W = 65_535
+"""The highest limit that DCMI can express."""
+
+MayCap = Callable[[str], bool]
+"""Tells whether the agent may cap a node by itself, because its jobs allow that."""
+
 
 @dataclass(frozen=True)
 class CapRecord:
@@ -53,7 +64,6 @@ class CapRecord:
 
 
 RECORD = TypeAdapter(CapRecord)
-RECORD_KEY = "cap of "
 
 
 class CapRecords:
@@ -314,10 +324,6 @@ def _effect(nodes: tuple[str, ...], cap_w: int, orderer: CapOrderer) -> Effect:
     return Effect(subject, CapOrder.CAP, orderer.by, orderer.reason, inputs)
 
 
-BATCH_S = 0.1
-"""How long a device that was read waits for others, to be recorded and ordered with them."""
-
-
 async def _no_act() -> str:
     raise AssertionError("a rule refuses this effect")
 
@@ -330,13 +336,6 @@ def check_cap(node: str, cap_w: int, state: CapState, *, is_ours: bool) -> Refus
         what = f"{node}: its limit is {state.limit_w:.0f} W already, which offpeak has not set"
         return Refusal("cap", what, "only a lower cap changes anything")
     return None
-
-
-MOST_W = 65_535
-"""The highest limit that DCMI can express."""
-
-MayCap = Callable[[str], bool]
-"""Tells whether the agent may cap a node by itself, because its jobs allow that."""
 
 
 def make_cap_door(

@@ -22,6 +22,11 @@ from offpeak.power.drivers.registry import DriverPool
 from offpeak.power.interlocks import preconditions, rate_limits
 from offpeak.settings.agent import AgentSettings
 
+IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again, and caps are removed")
+
+ReadState = Callable[[str], Awaitable[preconditions.StateReading]]
+"""Reads the current state of a node, UNKNOWN if it cannot be read."""
+
 
 @dataclass(frozen=True)
 class InterlockContext:
@@ -135,12 +140,6 @@ def find_power_steps(inventory: Inventory) -> Mapping[str, rate_limits.PowerStep
     kind_of = {machine.node: machine.hardware.node_class for machine in inventory.machines}
     power_steps = {kind: rate_limits.power_step_of_class(node_class_named(kind)) for kind in kind_of.values() if kind}
     return {node: power_steps[kind] for node, kind in kind_of.items() if kind}
-
-
-IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again, and caps are removed")
-
-ReadState = Callable[[str], Awaitable[preconditions.StateReading]]
-"""Reads the current state of a node, UNKNOWN if it cannot be read."""
 
 
 async def reconcile(

@@ -24,6 +24,9 @@ ALLOW_OWN_POLICIES = "set allow_own_policies = true below [agent] once its recor
 UNDOES = frozenset({NodeChange.OPEN, NodeChange.RESUME})
 """Changes that only return a node to jobs are also made for nodes that were just opted out."""
 
+NodesCall = SharedCall[tuple[Effect, Guard], dict[str, OffpeakError]]
+AT_ONCE, MOST_NODES = 8, 500
+
 
 @dataclass(frozen=True)
 class SchedulerOrderResult:
@@ -36,10 +39,6 @@ class SchedulerOrderResult:
     def done(self) -> bool:
         """Whether the scheduler has carried out the order."""
         return isinstance(self.answer, Outcome) and self.answer.result == "done"
-
-
-NodesCall = SharedCall[tuple[Effect, Guard], dict[str, OffpeakError]]
-AT_ONCE, MOST_NODES = 8, 500
 
 
 class SchedulerOrders:

@@ -23,6 +23,18 @@ from offpeak.power.drivers.redfish import RedfishService, find_system, get_neste
 from offpeak.power.drivers.transport import Transport
 from offpeak.power.meters.bmc import GROUP, POWER_READING, controls_of_node, parse_chassis, watts
 
+GET_LIMIT = IpmiRequest("DCMI Get Power Limit", 0x2C, 0x03, bytes([GROUP, 0, 0]))
+ACTIVATE, DEACTIVATE = (
+    IpmiRequest(f"DCMI {verb} Power Limit", 0x2C, 0x05, bytes([GROUP, on, 0, 0]))
+    for verb, on in (("Activate", 1), ("Deactivate", 0))
+)
+"""DCMI v1.5, sections 6.6.2 to 6.6.4."""
+NO_LIMIT, OUT_OF_RANGE = 0x80, 0x84
+LIMIT_LENGTH = 14
+NO_ACTION = 0
+"""What the BMC does if it cannot keep the limit: nothing. 1 would power the node off."""
+CORRECTION_MS, SAMPLING_S = 1000, 1
+
 
 @dataclass(frozen=True)
 class CapState:
@@ -64,19 +76,6 @@ class CapDriver(Protocol):
 
     async def restore_cap(self, was: CapState, guard: Guard) -> None:
         """Bring back the limit of that state, or none."""
-
-
-GET_LIMIT = IpmiRequest("DCMI Get Power Limit", 0x2C, 0x03, bytes([GROUP, 0, 0]))
-ACTIVATE, DEACTIVATE = (
-    IpmiRequest(f"DCMI {verb} Power Limit", 0x2C, 0x05, bytes([GROUP, on, 0, 0]))
-    for verb, on in (("Activate", 1), ("Deactivate", 0))
-)
-"""DCMI v1.5, sections 6.6.2 to 6.6.4."""
-NO_LIMIT, OUT_OF_RANGE = 0x80, 0x84
-LIMIT_LENGTH = 14
-NO_ACTION = 0
-"""What the BMC does if it cannot keep the limit: nothing. 1 would power the node off."""
-CORRECTION_MS, SAMPLING_S = 1000, 1
 
 
 class DcmiCap:

@@ -15,6 +15,9 @@ from offpeak.power.drivers.port import PowerDriver, PowerObservation
 
 Result = TypeVar("Result")
 
+FIRST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = DAY_S
+
 
 async def iterate_completed(
     calls: Mapping[str, Awaitable[Result]], *, timeout_s: float
@@ -73,10 +76,6 @@ def _result_of(name: str, task: "asyncio.Future[Result]") -> Result | DeviceErro
     except Exception as problem:
         # Neither the answer of one device, whatever it is, nor a key or a certificate that is gone keeps others back.
         return unexpected_error(name, problem)
-
-
-FIRST_PAUSE_S = 60.0
-LONGEST_PAUSE_S = DAY_S
 
 
 @dataclass(frozen=True)

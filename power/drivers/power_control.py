@@ -45,6 +45,12 @@ MOST_BYTES = 64 * 1024 * 1024
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+OPERATIONS = {NodeOrder.ON: "On", NodeOrder.SOFT_OFF: "Soft-Off", NodeOrder.HARD_OFF: "Force-Off"}
+STATES = {"on": PowerState.ON, "off": PowerState.OFF}
+ENDED = ("completed", "aborted")
+UNDER_WAY = ("new", "in-progress")
+NOT_KNOWN_HINT = "is bmc below [[machines]] its xname? does the service have it in its inventory?"
+
 
 class _Joined(Generic[Item, Result]):
     """Joins the calls for many nodes into one; `send` gets one item for each xname, and returns a result or an error.
@@ -91,13 +97,6 @@ class _NodeStatus:
     state: PowerState
     operations: frozenset[str]
     problem: str = ""
-
-
-OPERATIONS = {NodeOrder.ON: "On", NodeOrder.SOFT_OFF: "Soft-Off", NodeOrder.HARD_OFF: "Force-Off"}
-STATES = {"on": PowerState.ON, "off": PowerState.OFF}
-ENDED = ("completed", "aborted")
-UNDER_WAY = ("new", "in-progress")
-NOT_KNOWN_HINT = "is bmc below [[machines]] its xname? does the service have it in its inventory?"
 
 
 class PowerControlService:

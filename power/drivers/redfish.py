@@ -34,6 +34,19 @@ from offpeak.web_session import WebSession, read_body
 
 Resource = dict[str, Any]
 
+ROOT = "/redfish/v1/"
+MAX_BODY_BYTES = 4 * 1024 * 1024
+ABSENT_STATUSES = (404, 405, 501)
+
+LOGOUT_S = 2.0
+PRECONDITION_FAILED = 412
+
+RESETS = {NodeOrder.ON: "On", NodeOrder.SOFT_OFF: "GracefulShutdown", NodeOrder.HARD_OFF: "ForceOff"}
+RESET_ACTION = ("Actions", "#ComputerSystem.Reset")
+
+STATES = {"On": PowerState.ON, "Off": PowerState.OFF}
+GOALS = {NodeOrder.ON: PowerState.ON, NodeOrder.SOFT_OFF: PowerState.OFF, NodeOrder.HARD_OFF: PowerState.OFF}
+
 
 def get_nested(value: Any, *keys: str) -> Any:
     """Return the value below these keys of nested JSON objects, None if there is none."""
@@ -60,11 +73,6 @@ def parse_error_message(body: bytes) -> str:
     details = get_nested(reply, "@Message.ExtendedInfo")
     message = get_nested(details[0], "Message") if isinstance(details, list) and details else None
     return printable(str(message or get_nested(reply, "message") or get_nested(problem, "detail") or ""))
-
-
-ROOT = "/redfish/v1/"
-MAX_BODY_BYTES = 4 * 1024 * 1024
-ABSENT_STATUSES = (404, 405, 501)
 
 
 @dataclass(frozen=True)
@@ -184,10 +192,6 @@ class DeviceWebApi:
         if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
             return NoAnswer(f"{self.who}: cannot be reached", hint=hint)
         return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=hint)
-
-
-LOGOUT_S = 2.0
-PRECONDITION_FAILED = 412
 
 
 @dataclass(frozen=True)
@@ -364,10 +368,6 @@ def credential_of(machine: InventoryNode) -> Credential:
     return machine.hardware.credential
 
 
-RESETS = {NodeOrder.ON: "On", NodeOrder.SOFT_OFF: "GracefulShutdown", NodeOrder.HARD_OFF: "ForceOff"}
-RESET_ACTION = ("Actions", "#ComputerSystem.Reset")
-
-
 @dataclass(frozen=True)
 class ResetAction:
     """The path to which a reset is posted, and the orders that the system supports."""
@@ -429,10 +429,6 @@ def _allowed_resets(info: Resource) -> Any:
     rows = parameters if isinstance(parameters, list) else []
     found = (get_nested(row, "AllowableValues") for row in rows if get_nested(row, "Name") == "ResetType")
     return next(found, None)
-
-
-STATES = {"On": PowerState.ON, "Off": PowerState.OFF}
-GOALS = {NodeOrder.ON: PowerState.ON, NodeOrder.SOFT_OFF: PowerState.OFF, NodeOrder.HARD_OFF: PowerState.OFF}
 
 
 class RedfishDriver:

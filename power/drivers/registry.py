@@ -15,6 +15,8 @@ from offpeak.power.drivers.port import BY_PACKET, NeededLogins, PowerDriver
 from offpeak.power.drivers.transport import Transport
 from offpeak.text import did_you_mean
 
+BY_BMC, BY_SSH = "bmc", "ssh"
+
 
 def _redfish(machine: InventoryNode, wire: Transport) -> PowerDriver:
     from offpeak.power.drivers.redfish import RedfishDriver
@@ -65,9 +67,6 @@ def driver_of(machine: InventoryNode, wire: Transport) -> PowerDriver:
 
 WAKE_DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
 """The drivers that wake a node, by the value of `wake` in its sleep methods."""
-
-
-BY_BMC, BY_SSH = "bmc", "ssh"
 
 
 class DriverPool:

@@ -40,6 +40,16 @@ from offpeak.text import printable
 if TYPE_CHECKING:
     from offpeak.plugin.federation.sites import Reach
 
+MAX_ANSWER_CHARACTERS = 1_000_000
+EXIT_NOT_SUPPORTED, EXIT_BUSY = 3, 4
+
+DEAD_MAN_S = 12 * HOUR_S
+"""A node that has been in standby for so long wakes by its own clock."""
+
+MAX_OUTPUT_CHARACTERS = 16 * 1024 * 1024
+NOT_STARTED = 255
+"""The exit code of a command that certainly did not run."""
+
 
 def read_private_key(file: Path) -> asyncssh.SSHKey:
     """Return the key. Raises BadInventory if it cannot be read, has a passphrase, or is readable by others."""
@@ -155,10 +165,6 @@ def _require_text(text: str) -> str:
 def _parse_card(term: str) -> tuple[str, str]:
     name, _, flags = term.rpartition(":")
     return name, flags
-
-
-MAX_ANSWER_CHARACTERS = 1_000_000
-EXIT_NOT_SUPPORTED, EXIT_BUSY = 3, 4
 
 
 class NodeSsh:
@@ -306,10 +312,6 @@ class NodeSsh:
         return WrongDevice(f"{self.node}: its host key is not the one in {self._known_hosts}", hint=hint)
 
 
-DEAD_MAN_S = 12 * HOUR_S
-"""A node that has been in standby for so long wakes by its own clock."""
-
-
 class SshDriver:
     """Suspends a node. `orders` holds STANDBY once the node has reported that it offers the inventory's sleep state."""
 
@@ -360,11 +362,6 @@ class SshDriver:
         can = self._method is not None and probe.can_stand_by(self._method.mem_sleep)
         self.orders, self._is_probed = frozenset({NodeOrder.STANDBY} if can else ()), True
         return probe
-
-
-MAX_OUTPUT_CHARACTERS = 16 * 1024 * 1024
-NOT_STARTED = 255
-"""The exit code of a command that certainly did not run."""
 
 
 class SshRoute:

@@ -18,6 +18,20 @@ from offpeak.model.orders import NodeOrder, NodeState, Order
 from offpeak.plugin.scheduler.port import FindUses, NodeUses, use_of
 from offpeak.power.drivers.port import BY_PACKET, PowerDriver, check_identity
 
+HELD = "held"
+
+KEPT_AWAKE = "contract"
+
+STATES_BEFORE: dict[Order, set[NodeState]] = {
+    # A BMC may ignore "on" while the host shuts down; then it is sent again.
+    NodeOrder.ON: {NodeState.OFF, NodeState.STANDBY, NodeState.GOING_DOWN, NodeState.BOOTING},
+    NodeOrder.STANDBY: {NodeState.ON},
+    NodeOrder.SOFT_OFF: {NodeState.ON},
+    # A hung node appears as booting or shutting down.
+    NodeOrder.HARD_OFF: {NodeState.ON, NodeState.BOOTING, NodeState.GOING_DOWN},
+}
+"""The states in which an order makes sense."""
+
 
 @dataclass(frozen=True)
 class StateReading:
@@ -51,9 +65,6 @@ def require_opt_in(nodes: Collection[str]) -> Limit:
     return refuse
 
 
-HELD = "held"
-
-
 def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float]) -> Limit:
     """Refuse while another owner holds the node; `clock` returns Unix time."""
 
@@ -67,9 +78,6 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
     return refuse
 
 
-KEPT_AWAKE = "contract"
-
-
 def refuse_kept_awake(setting_of: Callable[[str], str | None]) -> Limit:
     """Refuse to take power from a node that must stay up by the scheduler's configuration; a wake-up is not refused."""
 
@@ -81,17 +89,6 @@ def refuse_kept_awake(setting_of: Callable[[str], str | None]) -> Limit:
         return Refusal(KEPT_AWAKE, message, "offpeak check")
 
     return refuse
-
-
-STATES_BEFORE: dict[Order, set[NodeState]] = {
-    # A BMC may ignore "on" while the host shuts down; then it is sent again.
-    NodeOrder.ON: {NodeState.OFF, NodeState.STANDBY, NodeState.GOING_DOWN, NodeState.BOOTING},
-    NodeOrder.STANDBY: {NodeState.ON},
-    NodeOrder.SOFT_OFF: {NodeState.ON},
-    # A hung node appears as booting or shutting down.
-    NodeOrder.HARD_OFF: {NodeState.ON, NodeState.BOOTING, NodeState.GOING_DOWN},
-}
-"""The states in which an order makes sense."""
 
 
 def require_fresh_state(reading_of: FindStateReading, clock: Callable[[], float], fresh_s: float) -> Limit:

@@ -28,6 +28,9 @@ PAUSE_S = 30.0
 NodeGroups = Mapping[str, frozenset[str]]
 """The rack and the PDUs of each node, as text for messages."""
 
+DEVICE_ERRORS = {ErrorKind.NO_ANSWER, ErrorKind.BAD_ANSWER, ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE}
+RESET_HINT = "a successful order by hand closes it: offpeak nodes NAME wake"
+
 
 def limit_per_sweep(history: EffectHistory, most: int) -> Limit:
     """Refuse to remove power from more than so many nodes within a sweep."""
@@ -187,10 +190,6 @@ def _last_minute_w(history: EffectHistory, power_step_of: FindPowerStep, effect:
         if power_step and entry.effect.takes_power_away == effect.takes_power_away:
             total_w += power_step.of(entry.effect)
     return total_w
-
-
-DEVICE_ERRORS = {ErrorKind.NO_ANSWER, ErrorKind.BAD_ANSWER, ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE}
-RESET_HINT = "a successful order by hand closes it: offpeak nodes NAME wake"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ NO_RETRY = RetryPolicy(tries=1)
 MOST_BLIND_POLLS = 3
 """A BMC may miss a request. After so many polls in a row without a state the order ends."""
 
+POLL_S = 2.0
+LONGEST_SWEEP_S = 60.0
+
 
 async def drive_node_to(
     sweep_context: SweepContext,
@@ -67,10 +70,6 @@ def _has_ended(record: NodeRecord, desired: DesiredState) -> bool:
     return (
         is_goal(desired.order, record.observed.state) or record.fault is not None or record.attempts.refusal is not None
     )
-
-
-POLL_S = 2.0
-LONGEST_SWEEP_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,20 @@ SETTLED = ASLEEP | {NodeState.ON}
 LEAST_STEP_S = 5
 """A clock that gains or loses no more than this is not set, but runs a little faster or slower."""
 
+STORED_NAMES = {
+    "desired": "wish",
+    "observed": "seen",
+    "scheduler_state": "word",
+    "attempts": "effort",
+    "pending": "course",
+    "failure": "said",
+    "message": "said",
+    "problem": "trouble",
+    "measured": "took",
+    "paused_until_s": "hands_off_until_s",
+}
+"""Fields whose names in the stored JSON differ: records of an earlier version stay readable."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instant:
@@ -352,21 +366,6 @@ def _shift_times(record: NodeRecord, by_s: float) -> NodeRecord:
 def _shift_observed_state(observed: ObservedState, by_s: float) -> ObservedState:
     since_s = observed.unknown_since_s
     return replace(observed, at_s=observed.at_s + by_s, unknown_since_s=None if since_s is None else since_s + by_s)
-
-
-STORED_NAMES = {
-    "desired": "wish",
-    "observed": "seen",
-    "scheduler_state": "word",
-    "attempts": "effort",
-    "pending": "course",
-    "failure": "said",
-    "message": "said",
-    "problem": "trouble",
-    "measured": "took",
-    "paused_until_s": "hands_off_until_s",
-}
-"""Fields whose names in the stored JSON differ: records of an earlier version stay readable."""
 
 
 @cache

@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 Evidence = tuple[bool | None, float | None, int | None, bool | None]
 NO_EVIDENCE: Evidence = (None, None, None, None)
 
+MOST_ORDERS_AT_ONCE = 16
+"""The number of orders that are in progress at the same time."""
+
+GiveThroughDoor = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Refusal]]
+"""Sends the order through the door, or is refused; calls the function directly before anything is sent."""
+
+LONGEST_POLL_S = 60.0
+
 
 @dataclass(frozen=True)
 class NodePoller:
@@ -108,13 +116,6 @@ async def _read_power(meter: Meter | None) -> float | None:
         return None
     known = [power_w for power_w in drawn if power_w is not None]
     return sum(known) if known and len(known) == len(drawn) else None
-
-
-MOST_ORDERS_AT_ONCE = 16
-"""The number of orders that are in progress at the same time."""
-
-GiveThroughDoor = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Refusal]]
-"""Sends the order through the door, or is refused; calls the function directly before anything is sent."""
 
 
 @dataclass(frozen=True)
@@ -208,9 +209,6 @@ async def _collect_evidence(calls: Mapping[str, Awaitable[Evidence]], timeout_s:
     async for node, evidence in iterate_completed(calls, timeout_s=timeout_s):
         found[node] = evidence if isinstance(evidence, tuple) else NO_EVIDENCE
     return found
-
-
-LONGEST_POLL_S = 60.0
 
 
 async def poll_once(

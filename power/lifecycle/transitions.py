@@ -45,6 +45,27 @@ from offpeak.power.lifecycle.observations import count_silent_polls, determine_s
 BOOT = "boot"
 CHANGE_OF_ORDER = {NodeOrder.STANDBY: "suspend", NodeOrder.SOFT_OFF: "shutdown", NodeOrder.HARD_OFF: "shutdown"}
 
+NOT_UP, NOT_DOWN, NOT_REACHED = "does not come up", "does not go down", "takes no orders"
+
+DONE = "done"
+FINAL_ERRORS = (ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE)
+"""Errors that another attempt cannot resolve, and may make worse."""
+NOT_SENT = (ErrorKind.NOT_SUPPORTED, ErrorKind.ORDER_TOO_LATE)
+"""Errors after which the device cannot follow the order. After every other error it may."""
+
+FLAPPING = "changes by itself"
+UNSEEN = "cannot be seen"
+NO_LOGIN = "lets nobody in"
+FAULTS_OF_POLLING = (UNSEEN, NO_LOGIN)
+NOT_FOLLOWED = (NOT_UP, NOT_DOWN)
+COMING = (NodeState.BOOTING, NodeState.ON)
+
+SHUTDOWN_BEGINS_S = 120.0
+"""So long after an order to sleep a node whose operating system is not about to sleep did not get it."""
+
+UNSEEN_CYCLES, UNSEEN_PART = 2, 1 / 4
+"""A change is measured whose end was seen within so many cycles, or within this part of its duration."""
+
 
 @dataclass(frozen=True, slots=True)
 class OrderStep:
@@ -96,9 +117,6 @@ def _find_sleep_method(was: NodeState, context: NodeContext) -> SleepMethod | No
     methods = context.hardware.sleep_methods
     fitting = (method for method in methods if (method.order is NodeOrder.STANDBY) is (was is NodeState.STANDBY))
     return next(fitting, methods[0] if methods else None)
-
-
-NOT_UP, NOT_DOWN, NOT_REACHED = "does not come up", "does not go down", "takes no orders"
 
 
 def take_next_step(record: NodeRecord, pending: PendingOrder, reason: str, context: NodeContext) -> NodeRecord | None:
@@ -160,13 +178,6 @@ def _console_hint(record: NodeRecord) -> str:
     return f"look at its console; when it is fixed: offpeak nodes {record.node} release"
 
 
-DONE = "done"
-FINAL_ERRORS = (ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE)
-"""Errors that another attempt cannot resolve, and may make worse."""
-NOT_SENT = (ErrorKind.NOT_SUPPORTED, ErrorKind.ORDER_TOO_LATE)
-"""Errors after which the device cannot follow the order. After every other error it may."""
-
-
 def record_sending(record: NodeRecord, order: NodeOrder, by: str, now: Instant) -> NodeRecord:
     """Return the record with an order that is being sent: from now on the node may follow it."""
     was = record.attempts.pending.was if record.attempts.pending is not None else record.observed.state
@@ -206,14 +217,6 @@ def _record_not_accepted(
     # Only a wake has another step: power is not cut because a BMC rejects an order.
     other_way = take_next_step(record, pending, reason, context) if pending.order is NodeOrder.ON else None
     return other_way or record_failure(record, reason, now, context, ours=True)
-
-
-FLAPPING = "changes by itself"
-UNSEEN = "cannot be seen"
-NO_LOGIN = "lets nobody in"
-FAULTS_OF_POLLING = (UNSEEN, NO_LOGIN)
-NOT_FOLLOWED = (NOT_UP, NOT_DOWN)
-COMING = (NodeState.BOOTING, NodeState.ON)
 
 
 def record_observation(
@@ -267,10 +270,6 @@ def _record_state(
     gap_s = _unseen_s(record.observed, now)
     after = _close_reached_order(replace(record, observed=observed), state, now, context, gap_s=gap_s)
     return _record_surprise(after, now, context) if surprising else after
-
-
-SHUTDOWN_BEGINS_S = 120.0
-"""So long after an order to sleep a node whose operating system is not about to sleep did not get it."""
 
 
 def _stays_up(record: NodeRecord, observation: NodeObservation, now: Instant) -> bool:
@@ -327,10 +326,6 @@ def _unseen_s(before: ObservedState, now: Instant) -> float:
     if before.unknown_since_s is not None:
         return math.inf
     return max(now.monotonic_s - before.at_s, now.unix_s - before.at_unix_s)
-
-
-UNSEEN_CYCLES, UNSEEN_PART = 2, 1 / 4
-"""A change is measured whose end was seen within so many cycles, or within this part of its duration."""
 
 
 def _close_reached_order(

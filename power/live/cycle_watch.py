@@ -24,6 +24,15 @@ from offpeak.power.lifecycle.decisions import describe_fault
 from offpeak.power.live.observe import ObservedNode
 from offpeak.text import counted
 
+UNABLE_S = 180
+"""So long the scheduler's power saving may be off before the nodes that sleep are woken by their BMCs."""
+FIRST_PAUSE_S = 600
+"""After a fault of the scheduler no node sleeps for so long; the pause doubles up to a day."""
+MOST_REFUSALS = 3
+"""The door refuses orders that come too fast. After this many refusals the cycle has failed."""
+HINT = "`offpeak check --cycle {}`, while the node is idle"
+FAULT_HINT = "under Slurm see SuspendProgram, ResumeProgram and the log of slurmctld; then `offpeak check --cycle {}`"
+
 
 class CycleStep(StrEnum):
     """A state that a node reaches in its cycle."""
@@ -46,14 +55,6 @@ BOUND_S = {
     CycleStep.OPEN: 600,
 }
 """A step that takes longer has failed. The resume time-out of the scheduler ends the wait for a boot earlier."""
-UNABLE_S = 180
-"""So long the scheduler's power saving may be off before the nodes that sleep are woken by their BMCs."""
-FIRST_PAUSE_S = 600
-"""After a fault of the scheduler no node sleeps for so long; the pause doubles up to a day."""
-MOST_REFUSALS = 3
-"""The door refuses orders that come too fast. After this many refusals the cycle has failed."""
-HINT = "`offpeak check --cycle {}`, while the node is idle"
-FAULT_HINT = "under Slurm see SuspendProgram, ResumeProgram and the log of slurmctld; then `offpeak check --cycle {}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +166,17 @@ def follow_cycle(watch: CycleWatch, nodes: Mapping[str, ObservedNode], facts: Wa
     watch = replace(watch, unable_since_s=since_s)
     off = tuple(name for name, node in nodes.items() if node.is_off_by_us)
     if facts.now_s >= watch.next_s and (fault := _find_fault(watch, nodes, facts)):
-        return _end_by_fault(watch, fault, off, facts.now_s)
+        pause_s = min(FIRST_PAUSE_S * 2**watch.failures, DAY_S)
+        failures, next_s = watch.failures + 1, facts.now_s + pause_s
+        return replace(watch, is_proven=False, problem=fault, off=off, failures=failures, next_s=next_s)
     if watch.failures:
         watch = replace(watch, off=off)
     if facts.terms is None:
-        return _judge_by_one_step(watch, nodes, facts.taken)
+        # No cycle is watched to its end: a node that counts as powered down is enough.
+        sleepers = any(node.is_asleep and node.node.power is PowerState.OFF for node in nodes.values())
+        if watch.is_proven or not (facts.taken or (sleepers and not watch.failures)):
+            return watch
+        return CycleWatch(is_first=watch.is_first, unable_since_s=watch.unable_since_s)
     return _advance(watch, nodes, facts) if watch.next_step else watch
 
 
@@ -200,20 +207,6 @@ def _find_fault(watch: CycleWatch, nodes: Mapping[str, ObservedNode], facts: Wat
     if node.is_on and node.node.power is PowerState.ON and not facts.was_away:
         return f"{watch.node} came up, and the scheduler did not call the program that wakes nodes"
     return ""
-
-
-def _end_by_fault(watch: CycleWatch, fault: str, off: tuple[str, ...], now_s: int) -> CycleWatch:
-    pause_s = min(FIRST_PAUSE_S * 2**watch.failures, DAY_S)
-    failures, next_s = watch.failures + 1, now_s + pause_s
-    return replace(watch, is_proven=False, problem=fault, off=off, failures=failures, next_s=next_s)
-
-
-def _judge_by_one_step(watch: CycleWatch, nodes: Mapping[str, ObservedNode], taken: Collection[str]) -> CycleWatch:
-    """Return the watch where no cycle is watched to its end: a node that counts as powered down is enough."""
-    sleepers = any(node.is_asleep and node.node.power is PowerState.OFF for node in nodes.values())
-    if watch.is_proven or not (taken or (sleepers and not watch.failures)):
-        return watch
-    return CycleWatch(is_first=watch.is_first, unable_since_s=watch.unable_since_s)
 
 
 def _advance(watch: CycleWatch, nodes: Mapping[str, ObservedNode], facts: WatchFacts) -> CycleWatch:

@@ -25,6 +25,15 @@ NOT_ACTIVE = "the BMC reports that its power measurement is not active"
 NO_READING = 0xFFFF
 NO_WATTS = "the BMC reports 0 W: it has no sensor, or measures only while the node is on"
 
+MAX_PLAUSIBLE = 1e15
+
+SHARED_TYPES = frozenset({"Enclosure", "Rack", "RackGroup", "Row", "Pod", "Zone", "IPBasedDrive"})
+COMPONENTS = ("/Processors/", "/Memory", "/PowerSupplies/", "/Drives/", "/NetworkAdapters/")
+COMPONENT_CONTEXTS = frozenset(
+    {"CPU", "CPUSubsystem", "GPU", "GPUSubsystem", "Memory", "MemorySubsystem", "Accelerator"}
+)
+"""What a value of PowerControl is about that is not the whole node (PhysicalContext of Redfish)."""
+
 
 class DcmiMeter:
     """Implements offpeak.power.meters.port.Meter for one node."""
@@ -68,17 +77,6 @@ def dcmi_meter(machine: InventoryNode, wire: Transport) -> DcmiMeter:
     """Return the meter of the machine's BMC, sharing its driver's session. Raises BadInventory like `address_of`."""
     bmc, sessions = address_of(machine), wire.sessions
     return DcmiMeter(bmc.node, partial(sessions.ask, bmc), partial(sessions.close, bmc), clock=wire.clock)
-
-
-MAX_PLAUSIBLE = 1e15
-
-
-SHARED_TYPES = frozenset({"Enclosure", "Rack", "RackGroup", "Row", "Pod", "Zone", "IPBasedDrive"})
-COMPONENTS = ("/Processors/", "/Memory", "/PowerSupplies/", "/Drives/", "/NetworkAdapters/")
-COMPONENT_CONTEXTS = frozenset(
-    {"CPU", "CPUSubsystem", "GPU", "GPUSubsystem", "Memory", "MemorySubsystem", "Accelerator"}
-)
-"""What a value of PowerControl is about that is not the whole node (PhysicalContext of Redfish)."""
 
 
 @dataclass(frozen=True)

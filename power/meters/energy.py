@@ -18,6 +18,27 @@ from itertools import pairwise
 from offpeak.model.constants import J_PER_KWH
 from offpeak.power.meters.port import MeterResult, Reading
 
+COUNTER_TOLERANCE = 0.1
+"""Counter and integrated watts agree within this share: meters are exact to some percent, polls miss short peaks."""
+COUNTER_TOLERANCE_STEPS = 2.0
+"""Or within so many steps of the counter: both readings of it are rounded."""
+
+METER_ACCURACY = 0.02
+"""An inner meter may show so much more than an outer one by the meters' errors: PDUs and BMCs state 1 to 2 %."""
+TENFOLD = (8.0, 12.5)
+"""Two meters of the same power that differ by such a factor use different units: PDUs count in W or in 10 W."""
+MIN_COMMON_COVERAGE = 0.9
+"""Means are compared if the shorter covered time is at least this share of the longer one."""
+
+Part = tuple[str, str, str, str | None]
+"""Meter, way, part, and the node that the part feeds, if it is one."""
+
+POINTS_OUTSIDE_IN = (("pdu", ("snmp",)), ("bmc", ("dcmi", "redfish")), ("rapl", ("rapl",)))
+"""The measuring points of a node from its outlets inwards, and the ways of reading at each."""
+
+COARSEST_STEP_J = J_PER_KWH
+"""Some PDUs count whole kilowatt-hours: a difference within their rounding is no contradiction."""
+
 
 @dataclass(frozen=True)
 class Energy:
@@ -75,12 +96,6 @@ def _extend_until(so_far: Energy, at_unix_s: float, longest_hold_s: float) -> En
     )
 
 
-COUNTER_TOLERANCE = 0.1
-"""Counter and integrated watts agree within this share: meters are exact to some percent, polls miss short peaks."""
-COUNTER_TOLERANCE_STEPS = 2.0
-"""Or within so many steps of the counter: both readings of it are rounded."""
-
-
 @dataclass(frozen=True)
 class CounterTotal:
     """The counted energy [J], the number of resets, and the counter's last value; None before the first reading."""
@@ -126,14 +141,6 @@ def find_contradiction(count: CounterTotal, integrated: Energy, *, step_j: float
 def _contradiction_text(count: CounterTotal, integrated: Energy) -> str:
     kwh, watts_kwh = count.energy_j / J_PER_KWH, integrated.energy_j / J_PER_KWH
     return f"the counter shows {kwh:.3g} kWh, the integrated power {watts_kwh:.3g} kWh"
-
-
-METER_ACCURACY = 0.02
-"""An inner meter may show so much more than an outer one by the meters' errors: PDUs and BMCs state 1 to 2 %."""
-TENFOLD = (8.0, 12.5)
-"""Two meters of the same power that differ by such a factor use different units: PDUs count in W or in 10 W."""
-MIN_COMMON_COVERAGE = 0.9
-"""Means are compared if the shorter covered time is at least this share of the longer one."""
 
 
 @dataclass(frozen=True)
@@ -198,17 +205,9 @@ def _is_tenfold(more_w: float, less_w: float) -> bool:
     return less_w > 0 and TENFOLD[0] <= more_w / less_w <= TENFOLD[1]
 
 
-Part = tuple[str, str, str, str | None]
-"""Meter, way, part, and the node that the part feeds, if it is one."""
-
-
 def part_of(reading: Reading) -> Part:
     """Return the part that a reading is of."""
     return reading.meter, reading.way, reading.part, reading.node
-
-
-POINTS_OUTSIDE_IN = (("pdu", ("snmp",)), ("bmc", ("dcmi", "redfish")), ("rapl", ("rapl",)))
-"""The measuring points of a node from its outlets inwards, and the ways of reading at each."""
 
 
 def add_readings(
@@ -220,10 +219,6 @@ def add_readings(
         part = part_of(reading)
         sums[part] = add_reading(sums.get(part, Energy()), reading, longest_hold_s=longest_hold_s)
     return sums
-
-
-COARSEST_STEP_J = J_PER_KWH
-"""Some PDUs count whole kilowatt-hours: a difference within their rounding is no contradiction."""
 
 
 def add_counter_values(so_far: Mapping[Part, CounterTotal], taken: Iterable[MeterResult]) -> dict[Part, CounterTotal]:

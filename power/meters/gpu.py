@@ -29,6 +29,15 @@ IDLE_BELOW_PERCENT = 1.0
 MOST_W, MOST_PERCENT = 10_000.0, 100.0
 """DCGM writes numbers of 19 digits for a value that it does not have."""
 
+POWER_NAMES = ("DCGM_FI_DEV_POWER_USAGE", "nvidia_smi_power_draw_watts")
+USE_FACTORS = {"DCGM_FI_DEV_GPU_UTIL": 1.0, "nvidia_smi_utilization_gpu_ratio": 100.0}
+INDEX_NAME = "nvidia_smi_index"
+FIRST_WINDOW_S = 300
+"""Prometheus scrapes at least so often; later queries cover a few scrapes only."""
+WINDOW_SCRAPES, HOLD_SCRAPES = 3, 2
+MOST_BYTES = 64 * 1024 * 1024
+EXPORTERS = "does it scrape the DCGM exporter or the nvidia_gpu_exporter of the nodes? docs/how-to/local-meters.md"
+
 
 @dataclass(frozen=True)
 class GpuSample:
@@ -67,16 +76,6 @@ def parse_gpu_number(text: str, most: float) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) and 0 <= number <= most else None
-
-
-POWER_NAMES = ("DCGM_FI_DEV_POWER_USAGE", "nvidia_smi_power_draw_watts")
-USE_FACTORS = {"DCGM_FI_DEV_GPU_UTIL": 1.0, "nvidia_smi_utilization_gpu_ratio": 100.0}
-INDEX_NAME = "nvidia_smi_index"
-FIRST_WINDOW_S = 300
-"""Prometheus scrapes at least so often; later queries cover a few scrapes only."""
-WINDOW_SCRAPES, HOLD_SCRAPES = 3, 2
-MOST_BYTES = 64 * 1024 * 1024
-EXPORTERS = "does it scrape the DCGM exporter or the nvidia_gpu_exporter of the nodes? docs/how-to/local-meters.md"
 
 
 class PrometheusMeter:

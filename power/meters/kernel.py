@@ -21,6 +21,13 @@ import psutil
 from offpeak.errors import NotSupported
 from offpeak.power.meters.port import Reading
 
+MAX_PACKAGE_POWER_W = 1000.0
+"""A counter that would wrap faster than at this power was reset, or wrapped more than once."""
+
+UNREADABLE = "energy_uj cannot be read: the kernel shows it to root only"
+
+HWMON_PATTERNS = ("hwmon*/power*_average", "hwmon*/power*_input")
+
 
 def read_first_line(file: Path) -> str:
     """Return the file's first line, "" if it cannot be read."""
@@ -34,12 +41,6 @@ def read_first_line(file: Path) -> str:
 def parse_counter(text: str) -> int | None:
     """Return a counter's value, None if the text is not a whole number of at least zero."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-
-
-MAX_PACKAGE_POWER_W = 1000.0
-"""A counter that would wrap faster than at this power was reset, or wrapped more than once."""
-
-UNREADABLE = "energy_uj cannot be read: the kernel shows it to root only"
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,6 @@ class RaplMeter:
     async def close(self) -> None:
         """Forget the previous reading."""
         self._before = None
-
-
-HWMON_PATTERNS = ("hwmon*/power*_average", "hwmon*/power*_input")
 
 
 @dataclass(frozen=True)

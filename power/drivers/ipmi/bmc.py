@@ -18,6 +18,48 @@ IPMI_PORT = 623
 PRIVILEGES = {"user": 2, "operator": 3, "admin": 4}
 """Privilege levels by number (IPMI v2.0, table 22-19). Switching a node needs at least operator."""
 
+PASSWORD_PHRASES = (
+    *("incorrect password", "password invalid", "hmac is invalid", "password verification"),
+    *("unauthorized name", "username invalid", "invalid user name", "null user disabled"),
+    *("integrity check value", "integrity code", "k_g invalid", "password is longer", "password length"),
+)
+PRIVILEGE_PHRASES = ("privilege", "privelege", "permission denied", "unauthorized role", "invalid role")
+CIPHER_PHRASES = ("cipher suite", "authentication algorithm", "integrity algorithm", "confidentiality algorithm")
+SESSION_PHRASES = ("insufficient resources", "no available login slots", "no slot available", "bmc busy", "node busy")
+SILENCE_PHRASES = (
+    *("timeout", "timed out", "no longer connected", "failed to initialize", "unable to establish"),
+    "unable to send raw command",
+)
+HOST_NAME_PHRASES = ("address lookup", "invalid hostname", "unable to transmit", "name or service")
+UNSUPPORTED_PHRASES = ("ipmi 2.0 unavailable", "unsupported", "not supported", "invalid command")
+
+NOT_SUPPORTED_CODES = {0xC1: "invalid command", 0xC2: "invalid command for this LUN"}
+NO_PRIVILEGE_CODES = {0xD4: "insufficient privilege level"}
+OTHER_CODES = {
+    0xC0: "node busy",
+    0xC3: "timeout while processing the command",
+    0xC4: "out of space",
+    0xC7: "request data length invalid",
+    0xCC: "invalid data field in request",
+    0xCE: "command response could not be provided",
+    0xD0: "SDR repository in update mode",
+    0xD1: "device in firmware update mode",
+    0xD2: "BMC initialization in progress",
+    0xD3: "destination unavailable",
+    0xD5: "not supported in the present state",
+    0xD6: "sub-function is disabled",
+    0xFF: "unspecified error",
+}
+"""Completion codes (IPMI v2.0, table 5-2)."""
+
+PRESENCE_REQUEST = bytes.fromhex("0600ff07 00 00000000 00000000 09 20 18 c8 81 00 38 8e 04 b5")
+"""Get Channel Authentication Capabilities, which every BMC answers outside a session (IPMI v2.0, section 22.13).
+
+RMCP header, no authentication, sequence and session 0, 9 bytes: to 20h, App; from 81h: 38h for this channel and admin.
+"""
+PRESENCE_DELAYS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 2.0)
+"""Wait times before each request: UDP loses packets, and busy BMCs drop them."""
+
 
 @dataclass(frozen=True)
 class BmcAddress:
@@ -65,41 +107,6 @@ def read_password(bmc: BmcAddress) -> Secret:
         return bmc.credential.password()
     except BadInput as problem:
         raise AccessRefused(f"{bmc}: no login: {problem}", hint=problem.hint) from None
-
-
-PASSWORD_PHRASES = (
-    *("incorrect password", "password invalid", "hmac is invalid", "password verification"),
-    *("unauthorized name", "username invalid", "invalid user name", "null user disabled"),
-    *("integrity check value", "integrity code", "k_g invalid", "password is longer", "password length"),
-)
-PRIVILEGE_PHRASES = ("privilege", "privelege", "permission denied", "unauthorized role", "invalid role")
-CIPHER_PHRASES = ("cipher suite", "authentication algorithm", "integrity algorithm", "confidentiality algorithm")
-SESSION_PHRASES = ("insufficient resources", "no available login slots", "no slot available", "bmc busy", "node busy")
-SILENCE_PHRASES = (
-    *("timeout", "timed out", "no longer connected", "failed to initialize", "unable to establish"),
-    "unable to send raw command",
-)
-HOST_NAME_PHRASES = ("address lookup", "invalid hostname", "unable to transmit", "name or service")
-UNSUPPORTED_PHRASES = ("ipmi 2.0 unavailable", "unsupported", "not supported", "invalid command")
-
-NOT_SUPPORTED_CODES = {0xC1: "invalid command", 0xC2: "invalid command for this LUN"}
-NO_PRIVILEGE_CODES = {0xD4: "insufficient privilege level"}
-OTHER_CODES = {
-    0xC0: "node busy",
-    0xC3: "timeout while processing the command",
-    0xC4: "out of space",
-    0xC7: "request data length invalid",
-    0xCC: "invalid data field in request",
-    0xCE: "command response could not be provided",
-    0xD0: "SDR repository in update mode",
-    0xD1: "device in firmware update mode",
-    0xD2: "BMC initialization in progress",
-    0xD3: "destination unavailable",
-    0xD5: "not supported in the present state",
-    0xD6: "sub-function is disabled",
-    0xFF: "unspecified error",
-}
-"""Completion codes (IPMI v2.0, table 5-2)."""
 
 
 class BmcRefusal(BadAnswer):
@@ -186,14 +193,6 @@ _MEANINGS = (
     (CIPHER_PHRASES, _cipher_error),
     (SILENCE_PHRASES, _silence_error),
 )
-
-PRESENCE_REQUEST = bytes.fromhex("0600ff07 00 00000000 00000000 09 20 18 c8 81 00 38 8e 04 b5")
-"""Get Channel Authentication Capabilities, which every BMC answers outside a session (IPMI v2.0, section 22.13).
-
-RMCP header, no authentication, sequence and session 0, 9 bytes: to 20h, App; from 81h: 38h for this channel and admin.
-"""
-PRESENCE_DELAYS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 2.0)
-"""Wait times before each request: UDP loses packets, and busy BMCs drop them."""
 
 
 async def find_bmc(bmc: BmcAddress, timeout_s: float, *, at_once: asyncio.Semaphore) -> str:

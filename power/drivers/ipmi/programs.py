@@ -41,6 +41,22 @@ SEARCH_PATH = os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/l
 
 Meaning = TypeVar("Meaning")
 
+IPMITOOL_LEVELS = {"user": "USER", "operator": "OPERATOR", "admin": "ADMINISTRATOR"}
+COMPLETION_CODE = re.compile(r"rsp=0x([0-9a-f]{1,2})\)")
+IPMITOOL_NOISE = (
+    "Loading IANA",
+    "Running Get VSO",
+    "Invalid completion code received",
+    "Discovered IPMB",
+    "Get HPM.x",
+    "RAW R",
+)
+"""Lines that `-v` prints for successful requests; without `-v`, a wrong password looks like a dead BMC."""
+
+FREEIPMI_PACKAGE = "freeipmi-tools"
+IPMIPOWER_OPTIONS = {NodeOrder.ON: "--on", NodeOrder.SOFT_OFF: "--soft", NodeOrder.HARD_OFF: "--off"}
+IPMIPOWER_STATES = {"on": True, "off": False}
+
 
 @dataclass(frozen=True)
 class ProgramOutput:
@@ -130,19 +146,6 @@ async def _run_program(command: Sequence[str], call: ProgramCall, address: str, 
     return ProgramOutput(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
 
 
-IPMITOOL_LEVELS = {"user": "USER", "operator": "OPERATOR", "admin": "ADMINISTRATOR"}
-COMPLETION_CODE = re.compile(r"rsp=0x([0-9a-f]{1,2})\)")
-IPMITOOL_NOISE = (
-    "Loading IANA",
-    "Running Get VSO",
-    "Invalid completion code received",
-    "Discovered IPMB",
-    "Get HPM.x",
-    "RAW R",
-)
-"""Lines that `-v` prints for successful requests; without `-v`, a wrong password looks like a dead BMC."""
-
-
 @dataclass(frozen=True)
 class IpmitoolBmc:
     """Sends requests to one BMC."""
@@ -200,11 +203,6 @@ def ipmitool_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
     bmc = address_of(machine)
     tool = IpmitoolBmc(bmc, ProgramRunner(bmc, wire))
     return BmcDriver(f"{bmc} by ipmitool", RawRequestBmc(tool.ask, tool.command, tool.close), wire.clock)
-
-
-FREEIPMI_PACKAGE = "freeipmi-tools"
-IPMIPOWER_OPTIONS = {NodeOrder.ON: "--on", NodeOrder.SOFT_OFF: "--soft", NodeOrder.HARD_OFF: "--off"}
-IPMIPOWER_STATES = {"on": True, "off": False}
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,16 @@ LARGEST_NUMBER = 0xFFFF_0000
 # pyghmi draws random time-outs in its thread. A generator of its own keeps the shared, seeded one reproducible.
 pyghmi_session.random = random.Random()
 
+TURN_S = 0.02
+"""While a call is pending: a wake-up that pyghmi loses, or a new call, waits at most this long."""
+IDLE_TURN_S = 0.5
+"""While sessions are only kept alive."""
+
+Settle = Callable[[object], None]
+"""Takes the result of a call, or the error; only the first one counts."""
+Job = Callable[[Settle], bool]
+"""Starts a call that settles later. False if it cannot start yet and must be tried again."""
+
 
 class HeldSession(Session):  # type: ignore[misc]
     """A login to one BMC. Only the thread that made it may touch it."""
@@ -160,17 +170,6 @@ def abandon_session(session: HeldSession) -> None:
     session.pktqueue.clear()
     session.end_login()
     session._mark_broken()
-
-
-TURN_S = 0.02
-"""While a call is pending: a wake-up that pyghmi loses, or a new call, waits at most this long."""
-IDLE_TURN_S = 0.5
-"""While sessions are only kept alive."""
-
-Settle = Callable[[object], None]
-"""Takes the result of a call, or the error; only the first one counts."""
-Job = Callable[[Settle], bool]
-"""Starts a call that settles later. False if it cannot start yet and must be tried again."""
 
 
 class PyghmiThread:

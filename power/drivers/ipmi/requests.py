@@ -17,6 +17,12 @@ EPOCH_100NS = 0x01B21DD213814000
 YEAR_2100_100NS = EPOCH_100NS + 4_102_444_800 * 10**7
 VERSIONS = range(1, 6)
 
+RESTORE_POLICIES = ("always-off", "previous", "always-on", "unknown")
+"""What a chassis does when mains power returns (section 28.2, bits 6:5 of the current power state)."""
+
+SYSTEM_NAME, NAME_BLOCK, LONGEST_NAME = 0x02, 16, 253
+NAME_ENCODINGS = {0: "latin-1", 1: "utf-8"}
+
 
 def format_guid(answer: bytes) -> str | None:
     """Return the 16 bytes of an answer as `ipmitool mc guid` writes them, in lower case; None if all are 00 or ff.
@@ -70,9 +76,6 @@ CONTROL = {
     NodeOrder.SOFT_OFF: IpmiRequest("Chassis Control: soft shutdown", 0x00, 0x02, b"\x05"),
 }
 
-RESTORE_POLICIES = ("always-off", "previous", "always-on", "unknown")
-"""What a chassis does when mains power returns (section 28.2, bits 6:5 of the current power state)."""
-
 
 async def read_is_on(ask: SendRequest) -> bool:
     """Return whether the chassis has power (section 28.2, bit 0)."""
@@ -96,10 +99,6 @@ async def read_system_guid(ask: SendRequest) -> str | None:
         if (text := format_guid(answer)) is not None:
             return text
     return None
-
-
-SYSTEM_NAME, NAME_BLOCK, LONGEST_NAME = 0x02, 16, 253
-NAME_ENCODINGS = {0: "latin-1", 1: "utf-8"}
 
 
 async def read_system_name(ask: SendRequest) -> str:

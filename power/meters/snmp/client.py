@@ -27,6 +27,26 @@ from offpeak.machines.inventory import Pdu
 from offpeak.power.meters.snmp.engines import NumericOid, SnmpEngines, SnmpLogin, auth_data_of
 from offpeak.power.meters.snmp.fast_session import FastSession, NotFast, Silent, is_fast
 
+_NUMBER_TYPES = (Integer32, Unsigned32, Counter32, Counter64, Gauge32, TimeTicks)
+
+TOO_BIG = 1
+_NO_SUCH_NAME = 2
+_REFUSALS = (
+    *(errind.UnknownUserName, errind.WrongDigest, errind.AuthenticationFailure, errind.AuthenticationError),
+    *(errind.DecryptionError, errind.EncryptionError, errind.UnsupportedSecurityLevel),
+    *(errind.UnsupportedAuthProtocol, errind.UnsupportedPrivProtocol),
+)
+# RFC 3416, section 3, PDU.error-status.
+_STATUS_NAMES = {1: "tooBig", 2: "noSuchName", 3: "badValue", 5: "genErr", 6: "noAccess", 16: "authorizationError"}
+
+OIDS_PER_PACKET = 20
+ROWS_PER_BULK = 30
+ROWS_OF_FIRST_BULK = 8
+"""Most columns have few rows, and rows after the end of a column are read in vain."""
+MAX_COLUMN_ROWS = 5_000
+
+_CHECK_V3_HINT = "check version, user and keys of its credential; SNMPv3 keys have at least 8 characters"
+
 
 @dataclass(frozen=True)
 class NoSnmpValue:
@@ -64,9 +84,6 @@ def values_below(answers: SnmpValues, column: str) -> SnmpValues:
     return {oid.removeprefix(start): answer for oid, answer in answers.items() if oid.startswith(start)}
 
 
-_NUMBER_TYPES = (Integer32, Unsigned32, Counter32, Counter64, Gauge32, TimeTicks)
-
-
 def decode_value(value: Any) -> SnmpValue:
     """Return a value as a number or text; Null, noSuchObject and endOfMibView as NO_SUCH_OID."""
     if isinstance(value, _NUMBER_TYPES):
@@ -80,17 +97,6 @@ def decode_value(value: Any) -> SnmpValue:
 
 def _decode_plain(value: int | bytes | str) -> SnmpValue:
     return value.decode("utf-8", errors="replace").rstrip("\0") if isinstance(value, bytes) else value
-
-
-TOO_BIG = 1
-_NO_SUCH_NAME = 2
-_REFUSALS = (
-    *(errind.UnknownUserName, errind.WrongDigest, errind.AuthenticationFailure, errind.AuthenticationError),
-    *(errind.DecryptionError, errind.EncryptionError, errind.UnsupportedSecurityLevel),
-    *(errind.UnsupportedAuthProtocol, errind.UnsupportedPrivProtocol),
-)
-# RFC 3416, section 3, PDU.error-status.
-_STATUS_NAMES = {1: "tooBig", 2: "noSuchName", 3: "badValue", 5: "genErr", 6: "noAccess", 16: "authorizationError"}
 
 
 def is_no_such_name(status: int) -> bool:
@@ -117,13 +123,6 @@ def _silence_hint(login: SnmpLogin) -> str:
     if login.version == "3":
         return "some PDUs ignore a wrong privacy key; check it, address, port, firewall, and the PDU's SNMPv3"
     return "a PDU does not answer a wrong community; check it, the address, port, firewall and allowed managers"
-
-
-OIDS_PER_PACKET = 20
-ROWS_PER_BULK = 30
-ROWS_OF_FIRST_BULK = 8
-"""Most columns have few rows, and rows after the end of a column are read in vain."""
-MAX_COLUMN_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -262,6 +261,3 @@ class SnmpClient:
             hint = f"`getent hosts {self._host}` must print its address"
             raise NoAnswer(f"{self._device}: no address for {self._host}", hint=hint) from None
         return found[0][0], str(found[0][4][0])
-
-
-_CHECK_V3_HINT = "check version, user and keys of its credential; SNMPv3 keys have at least 8 characters"

@@ -45,6 +45,31 @@ AUTHENTICATIONS = ("MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512")
 PRIVACIES = ("DES", "3DES", "AES", "AES-192", "AES-256", "AES-192-C", "AES-256-C")
 """AES-192 and AES-256 extend keys like net-snmp; with -C like Cisco."""
 
+_AUTHENTICATION = {
+    "MD5": USM_AUTH_HMAC96_MD5,
+    "SHA": USM_AUTH_HMAC96_SHA,
+    "SHA-224": USM_AUTH_HMAC128_SHA224,
+    "SHA-256": USM_AUTH_HMAC192_SHA256,
+    "SHA-384": USM_AUTH_HMAC256_SHA384,
+    "SHA-512": USM_AUTH_HMAC384_SHA512,
+}
+_PRIVACY = {
+    "DES": USM_PRIV_CBC56_DES,
+    "3DES": USM_PRIV_CBC168_3DES,
+    "AES": USM_PRIV_CFB128_AES,
+    "AES-192": USM_PRIV_CFB192_AES_BLUMENTHAL,
+    "AES-256": USM_PRIV_CFB256_AES_BLUMENTHAL,
+    "AES-192-C": USM_PRIV_CFB192_AES,
+    "AES-256-C": USM_PRIV_CFB256_AES,
+}
+
+MAX_PARALLEL_REQUESTS = 100
+"""Requests at a time: their answers are handled within a fraction of a second, before any time-out."""
+LISTED_AT_ONCE = 4
+"""The number of PDUs that list their rows at a time. Their answers are long and take some milliseconds to decode; with
+more, the answers of BMCs would be read too late.
+"""
+
 
 @dataclass(frozen=True)
 class SnmpLogin:
@@ -113,33 +138,6 @@ class NumericOid(ObjectType):  # type: ignore[misc]
 @lru_cache(maxsize=10_000)
 def _object_identifier(oid: str) -> Any:
     return ObjectIdentifier(oid)
-
-
-_AUTHENTICATION = {
-    "MD5": USM_AUTH_HMAC96_MD5,
-    "SHA": USM_AUTH_HMAC96_SHA,
-    "SHA-224": USM_AUTH_HMAC128_SHA224,
-    "SHA-256": USM_AUTH_HMAC192_SHA256,
-    "SHA-384": USM_AUTH_HMAC256_SHA384,
-    "SHA-512": USM_AUTH_HMAC384_SHA512,
-}
-_PRIVACY = {
-    "DES": USM_PRIV_CBC56_DES,
-    "3DES": USM_PRIV_CBC168_3DES,
-    "AES": USM_PRIV_CFB128_AES,
-    "AES-192": USM_PRIV_CFB192_AES_BLUMENTHAL,
-    "AES-256": USM_PRIV_CFB256_AES_BLUMENTHAL,
-    "AES-192-C": USM_PRIV_CFB192_AES,
-    "AES-256-C": USM_PRIV_CFB256_AES,
-}
-
-
-MAX_PARALLEL_REQUESTS = 100
-"""Requests at a time: their answers are handled within a fraction of a second, before any time-out."""
-LISTED_AT_ONCE = 4
-"""The number of PDUs that list their rows at a time. Their answers are long and take some milliseconds to decode; with
-more, the answers of BMCs would be read too late.
-"""
 
 
 class SnmpEngines:

@@ -23,6 +23,18 @@ _UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)?\s*(m|k|M)?(Wh|W|J|A|V)\s*")
 _PREFIX = {None: 1.0, "m": 1e-3, "k": 1e3, "M": 1e6}
 _IN_BASE = {("W", "W"): 1.0, ("Wh", "J"): 3600.0, ("J", "J"): 1.0, ("A", "A"): 1.0, ("V", "V"): 1.0}
 
+KINDS = ("total", "energy", "phase", "outlet")
+"""The quantities for which a family lists sources, in order of preference; `energy` is that of the whole PDU."""
+MODEL = "{model}"
+"""A placeholder in OIDs for the number of a PDU's model, for makers with one subtree for each model."""
+
+OID = re.compile(rf"\d+(\.(\d+|{re.escape(MODEL)}))+")
+_UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
+
+BUNDLED = files("offpeak.power.meters.snmp") / "families"
+
+SYS_OBJECT_ID = "1.3.6.1.2.1.1.2.0"
+
 
 def parse_step(text: str, base: str) -> float | None:
     """Return a unit in terms of `base` ("W", "J", "A", "V"), 360,000 J for "0.1 kWh"; None if it is not such a unit."""
@@ -30,16 +42,6 @@ def parse_step(text: str, base: str) -> float | None:
     if match is None or (match[3], base) not in _IN_BASE:
         return None
     return float(match[1] or 1) * _PREFIX[match[2]] * _IN_BASE[match[3], base]
-
-
-KINDS = ("total", "energy", "phase", "outlet")
-"""The quantities for which a family lists sources, in order of preference; `energy` is that of the whole PDU."""
-MODEL = "{model}"
-"""A placeholder in OIDs for the number of a PDU's model, for makers with one subtree for each model."""
-
-
-OID = re.compile(rf"\d+(\.(\d+|{re.escape(MODEL)}))+")
-_UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
 
 
 def _oid(text: str) -> str:
@@ -259,9 +261,6 @@ class FamilyFile(Description):
         return PduFamily(name, models, self.mib, sources, self.detect, no_value, self.counters)
 
 
-BUNDLED = files("offpeak.power.meters.snmp") / "families"
-
-
 def read_family(text: str) -> PduFamily:
     """Return the bundled family of that name, else the one in the TOML file. Raises BadInput if it is neither."""
     if text in bundled_names():
@@ -289,9 +288,6 @@ def bundled_family(name: str) -> PduFamily:
 def parse_family(text: bytes, name: str, file: str) -> PduFamily:
     """Return the family that a TOML file describes. Raises BadInput with the file, the key and a hint."""
     return FamilyFile.parse(text, file, lambda tables: tables.family(name))
-
-
-SYS_OBJECT_ID = "1.3.6.1.2.1.1.2.0"
 
 
 def candidate_families(system: str) -> Iterator[PduFamily]:

@@ -20,6 +20,15 @@ from offpeak.power.meters.snmp.family import (
     parse_step,
 )
 
+MAX_EXCESS = 0.25
+"""Parts may exceed the total by so much: PDUs are exact to a few percent, and parts are read one after the other."""
+MAX_LACK = 0.5
+"""Or to so much less: some PDUs in a chain have no meters for phases or outlets."""
+MIN_POWER_FACTOR = 0.125
+"""The lowest plausible power factor, also of idle nodes: watts too small by a factor of ten give a lower one."""
+DOUBTLESS_STEPS = 3.0
+"""A difference of so many of the coarser steps is never doubtful."""
+
 
 @dataclass(frozen=True)
 class PduCell:
@@ -161,16 +170,6 @@ def _row_name(naming: RowNaming, index: str, walked: SnmpValues) -> str:
 
 def _index_order(index: str) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in index.split("."))
-
-
-MAX_EXCESS = 0.25
-"""Parts may exceed the total by so much: PDUs are exact to a few percent, and parts are read one after the other."""
-MAX_LACK = 0.5
-"""Or to so much less: some PDUs in a chain have no meters for phases or outlets."""
-MIN_POWER_FACTOR = 0.125
-"""The lowest plausible power factor, also of idle nodes: watts too small by a factor of ten give a lower one."""
-DOUBTLESS_STEPS = 3.0
-"""A difference of so many of the coarser steps is never doubtful."""
 
 
 def find_doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Iterator[str]:

@@ -41,6 +41,13 @@ SLOWEST_CLOCK = 0.9
 LATE_S = 3.0
 """The delay of an answer may exceed that of the previous answer by so much."""
 
+MOST_LISTED = 6
+"""The number of rows without a value that are named; the others are counted, as a PDU has up to 48 outlets."""
+
+SYS_UPTIME = "1.3.6.1.2.1.1.3.0"
+MAX_WALK_S = 60.0
+"""The search for rows takes many packets, each of which may be slow. It is given up after this time."""
+
 
 @dataclass(frozen=True)
 class Uptime:
@@ -65,10 +72,6 @@ def has_restarted(before: Uptime | None, now: Uptime) -> bool:
         return False
     passed_s = max(0.0, SLOWEST_CLOCK * (now.at_unix_s - before.at_unix_s) - LATE_S)
     return now.ticks < before.ticks + passed_s * TICKS_PER_S
-
-
-MOST_LISTED = 6
-"""The number of rows without a value that are named; the others are counted, as a PDU has up to 48 outlets."""
 
 
 def make_readings(
@@ -214,11 +217,6 @@ def _unmetered_outlets(rows: Iterable[PduRow], blank: Reading, nodes: Mapping[st
     for outlet, node in nodes.items():
         if outlet not in metered:
             yield replace(blank, part=f"outlet {outlet}", node=node, why=f"the PDU measures no outlet {outlet}")
-
-
-SYS_UPTIME = "1.3.6.1.2.1.1.3.0"
-MAX_WALK_S = 60.0
-"""The search for rows takes many packets, each of which may be slow. It is given up after this time."""
 
 
 class SnmpPdu:
