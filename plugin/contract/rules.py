@@ -67,6 +67,9 @@ class Breach(NamedTuple):
     subject: str = ""
 
 
+FindBreaches = Callable[[Any, ManagedSite], Iterable[Breach]]
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule: the `reason` for it, and the `change` that keeps it, in which {subject} and {nodes} are replaced.
@@ -79,9 +82,16 @@ class Rule:
     severity: Severity
     reason: str
     change: str
-    find: Callable[[Any, ManagedSite], Iterable[Breach]]
+    find: FindBreaches
     excludes: bool = False
     for_queue: bool = False
+
+
+def rule(
+    name: str, severity: Severity, reason: str, change: str, *, excludes: bool = False, for_queue: bool = False
+) -> Callable[[FindBreaches], Rule]:
+    """Make a rule of the function below, its `find`."""
+    return lambda find: Rule(name, severity, reason, change, find, excludes, for_queue)
 
 
 @dataclass(frozen=True)
