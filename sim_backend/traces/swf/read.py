@@ -15,16 +15,60 @@ from numpy.typing import NDArray
 from offpeak.errors import BadTrace
 from offpeak.files import LongText, read_stdin, text_of_file
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import OPTIONAL_COLUMNS, Jobs, RejectedJobs, Trace
+from offpeak.model.jobs import OPTIONAL_COLUMNS, Jobs, Trace
 from offpeak.model.request import Chunk, Request
 from offpeak.model.units import HIGHEST_NODE_W
 from offpeak.sim_backend.traces.records import ColumnStore, note_on, rejected_jobs, request_classes
 from offpeak.sim_backend.traces.swf import lines
-from offpeak.sim_backend.traces.swf import lines as swf_lines
 
+JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
+USER, GROUP, APPLICATION, QUEUE = 12, 13, 14, 15
+REQUESTED_KIB, PARTITION = 10, 16
+DEMAND = (JOB, lines.SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
+USED_FIELDS = (*DEMAND, lines.STATUS, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITION)
+
+JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time
+EXPECTED = "a log has one line of 18 numbers for each job"
+STDIN = "standard input"
 DIRECTIVE = re.compile(r";\s*(\w+)\s*:\s*(.*)")
-LAST_STANDARD_FIELD = 18
 WHOLE_NUMBER = re.compile(r"-?\d+")
+
+
+def read_swf(source: Path | Literal["-"], *, lenient: bool = False) -> Trace:
+    """Read a log from a file or, with "-", from standard input.
+
+    A malformed line raises BadTrace with its number; `lenient` skips and counts such lines instead. Jobs without run
+    time or processors are set aside in `Trace.rejected`.
+    """
+    if str(source) == "-":
+        return swf_trace(LongText(read_stdin(BadTrace)), STDIN, lenient=lenient)
+    name = Path(source).name.removesuffix(".gz").removesuffix(".swf")
+    trace = swf_trace(text_of_file(Path(source), BadTrace), str(source), lenient=lenient)
+    return replace(trace, name=name)
+
+
+def swf_trace(text: LongText, name: str, *, lenient: bool) -> Trace:
+    """Return the log that `text` is; as `read_swf`, `name` being where it comes from."""
+    header = parse_header(lines.split_lines(next(text.blocks(lines.BLOCK_BYTES), b"")).comments)
+    parsed = _read(text, header)
+    if parsed is None or parsed.header.power_column != header.power_column:
+        # Comments may be anywhere, but hardly ever after the first block.
+        blocks = (block for block in text.blocks(lines.BLOCK_BYTES) if b";" in block)
+        header = parse_header(tuple(comment for block in blocks for comment in lines.split_lines(block).comments))
+        parsed = _read(text, header)
+    skipped = 0
+    if parsed is None:
+        wanted = _wanted(header)
+        dropped = lines.lines_to_drop(lines.malformed_lines(text, wanted), name, lenient=lenient)
+        text, skipped = lines.without_lines(text, dropped), len(dropped)
+        width = lines.expected_columns(text, wanted)
+        parsed = _read(text, header, cut=width > max(lines.COLUMNS, *wanted))
+        if parsed is None or not parsed.width:
+            raise BadTrace(f"{name}: no job line can be read, {skipped:,} are malformed", hint=EXPECTED)
+        parsed = replace(parsed, width=width)
+    if not parsed.width:
+        raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
+    return _trace(name, parsed, skipped)
 
 
 @dataclass(frozen=True)
@@ -44,65 +88,66 @@ def parse_header(comments: tuple[str, ...]) -> SwfHeader:
     matches = [match for line in comments if (match := DIRECTIVE.match(line))]
     directives = {match[1]: match[2].strip() for match in reversed(matches)}
     notes: list[str] = []
-    return SwfHeader(
-        processors=_positive(directives, "MaxProcs", notes),
-        nodes=_positive(directives, "MaxNodes", notes),
-        unix_start_s=_positive(directives, "UnixStartTime", notes),
-        time_zone=_zone(directives.get("TimeZoneString"), notes),
-        power_column=_power_column(directives, notes),
-        notes=tuple(notes),
-    )
+
+    def positive(name: str) -> int | None:
+        text = directives.get(name)
+        if text is None:
+            return None
+        match = WHOLE_NUMBER.match(text)
+        if match is None:
+            notes.append(f"header: {name} is not a number and is ignored: {text!r}")
+        return int(match[0]) if match and int(match[0]) > 0 else None
+
+    processors, nodes, unix_start_s = (positive(name) for name in ("MaxProcs", "MaxNodes", "UnixStartTime"))
+    time_zone = None
+    if name := directives.get("TimeZoneString"):
+        try:
+            time_zone = ZoneInfo(name).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            notes.append(f"header: TimeZoneString is not a known time zone and is ignored: {name!r}")
+    power_column = positive("NodePowerColumn")
+    if power_column is not None and power_column <= lines.COLUMNS:
+        notes.append(f"header: NodePowerColumn is a field of the format itself and is ignored: {power_column}")
+        power_column = None
+    return SwfHeader(processors, nodes, unix_start_s, time_zone, power_column, tuple(notes))
 
 
-def _positive(directives: dict[str, str], name: str, notes: list[str]) -> int | None:
-    text = directives.get(name)
-    if text is None:
-        return None
-    match = WHOLE_NUMBER.match(text)
-    if match is None:
-        notes.append(f"header: {name} is not a number and is ignored: {text!r}")
-        return None
-    number = int(match[0])
-    return number if number > 0 else None
-
-
-def _power_column(directives: dict[str, str], notes: list[str]) -> int | None:
-    column = _positive(directives, "NodePowerColumn", notes)
-    if column is None or column > LAST_STANDARD_FIELD:
-        return column
-    notes.append(f"header: NodePowerColumn is a field of the format itself and is ignored: {column}")
-    return None
-
-
-def _zone(name: str | None, notes: list[str]) -> str | None:
-    if not name:
-        return None
-    try:
-        return ZoneInfo(name).key
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        notes.append(f"header: TimeZoneString is not a known time zone and is ignored: {name!r}")
-        return None
-
-
-JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
-USER, GROUP, APPLICATION, QUEUE = 12, 13, 14, 15
-REQUESTED_KIB, PARTITION = 10, 16
-DEMAND = (JOB, swf_lines.SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
-USED_FIELDS = (*DEMAND, swf_lines.STATUS, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITION)
+def _wanted(header: SwfHeader) -> tuple[int, ...]:
+    return (*USED_FIELDS, header.power_column) if header.power_column else USED_FIELDS
 
 
 @dataclass(frozen=True)
-class LoggedJobs:
-    """The jobs that can run, sorted by submit time, those that cannot, those without a requested time, and assumptions.
+class _Parsed:
+    """A log in the order of its file, with `width` fields in every line."""
 
-    `requests` are the classes of `jobs.request`.
+    header: SwfHeader
+    columns: "LoggedColumns"
+    width: int
+
+
+def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | None:
+    """Return what all lines say, with the header that all comments make; None if a line is malformed.
+
+    `cut` drops the fields after the columns that are read, in any line.
     """
-
-    jobs: Jobs
-    requests: tuple[Request, ...]
-    rejected: tuple[RejectedJobs, ...]
-    without_estimate: Int64
-    notes: tuple[str, ...]
+    logged = LoggedColumns()
+    comments: list[str] = []
+    wanted, width = _wanted(header), 0
+    read = max(lines.COLUMNS, *wanted)
+    for text_block in text.blocks(lines.BLOCK_BYTES):
+        block = lines.split_lines(text_block)
+        comments += block.comments
+        if not block.body:
+            continue
+        if cut:
+            block = replace(block, body=lines.first_fields(block.body, read)[0])
+        width = width or block.columns
+        is_alike = block.columns == width or min(block.columns, width) > read
+        columns = lines.parse_columns(block, wanted) if is_alike else None
+        if columns is None:
+            return None
+        logged.add(columns, header.power_column)
+    return _Parsed(parse_header(tuple(comments)), logged, width)
 
 
 class RareColumn:
@@ -137,13 +182,13 @@ class LoggedColumns:
         self.fractions = 0
         self.absurd_readings = 0
 
-    def add(self, columns: swf_lines.Columns, power_column: int | None) -> None:
+    def add(self, columns: lines.Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
         requested, used = columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]
         power_w = columns[power_column] if power_column else np.full(len(used), np.nan)
         block = Jobs(
             job_id=_whole(columns[JOB]),
-            submit_s=_whole(columns[swf_lines.SUBMIT]),
+            submit_s=_whole(columns[lines.SUBMIT]),
             runtime_s=_whole(columns[RUN]),
             estimate_s=_whole(columns[REQUESTED_TIME]),
             size=_whole(np.where(requested > 0, requested, used)),
@@ -152,26 +197,26 @@ class LoggedColumns:
             group=np.maximum(_whole(columns[GROUP]), -1),
             queue=np.maximum(_whole(columns[QUEUE]), -1),
             application=np.maximum(_whole(columns[APPLICATION]), -1),
-            logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[swf_lines.SUBMIT] + columns[WAIT], -1)),
+            logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[lines.SUBMIT] + columns[WAIT], -1)),
             node_power_w=np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan),
         )
-        self.part_rows.append(len(self.store) + np.flatnonzero(np.isin(columns[swf_lines.STATUS], swf_lines.PARTS)))
+        self.part_rows.append(len(self.store) + np.flatnonzero(np.isin(columns[lines.STATUS], lines.PARTS)))
         self.partition.add(len(self.store), columns[PARTITION])
         self.requested_kib.add(len(self.store), columns[REQUESTED_KIB])
         values = {name: column for name, column in vars(block).items() if name not in OPTIONAL_COLUMNS}
         self.store.append(values | {"logged_size": block.as_logged().size})
-        times = (columns[field] for field in (swf_lines.SUBMIT, RUN, REQUESTED_TIME))
+        times = (columns[field] for field in (lines.SUBMIT, RUN, REQUESTED_TIME))
         self.fractions += sum(int(np.count_nonzero(values != np.rint(values))) for values in times)
         if power_column:
             self.absurd_readings += int(np.count_nonzero(columns[power_column] > HIGHEST_NODE_W))
 
 
-def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
+def _trace(name: str, parsed: _Parsed, skipped_lines: int) -> Trace:
     """Return the jobs of a whole log, whose columns are released one by one."""
-    store = columns.store
+    header, store = parsed.header, parsed.columns.store
     job_id, runtime_s, size = store.pop("job_id"), store.pop("runtime_s"), store.pop("size")
     submit_s = store.pop("submit_s")
-    part, unwhole = _parts(job_id, submit_s, columns.part_rows)
+    part, unwhole = _parts(job_id, submit_s, parsed.columns.part_rows)
     unknown, empty = (runtime_s < 0) & ~part, (size <= 0) & ~part
     rejected = (
         *rejected_jobs("run time unknown (-1)", job_id[unknown & ~unwhole]),
@@ -191,9 +236,9 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
     used = _in_order(store.pop("logged_size"), order)
     logged_size = None if (used == joined["size"]).all() else used
     del used
-    for name in (column.name for column in fields(Jobs) if column.name not in (*joined, *OPTIONAL_COLUMNS)):
-        joined[name] = _in_order(store.pop(name), order)
-    partition, kib = (column.joined(len(store)) for column in (columns.partition, columns.requested_kib))
+    for column in (field.name for field in fields(Jobs) if field.name not in (*joined, *OPTIONAL_COLUMNS)):
+        joined[column] = _in_order(store.pop(column), order)
+    partition, kib = (rare.joined(len(store)) for rare in (parsed.columns.partition, parsed.columns.requested_kib))
     partition = None if partition is None else _in_order(partition, order)
     jobs = Jobs(**joined, logged_size=logged_size, partition=partition)
     requests: tuple[Request, ...] = ()
@@ -203,14 +248,30 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
     guessed = jobs.estimate_s <= 0
     jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
     without_estimate = jobs.job_id[guessed]
-    notes = (
-        *size_note(jobs),
-        *note_on(columns.absurd_readings, "with an absurd power reading: taken as not measured"),
-        *_fraction_note(columns.fractions),
-        *part_notes,
-        *note_on(len(without_estimate), "without an estimate: the run time is used"),
+    # A start of 0, often written for "unknown", is meant only where submit times are Unix times.
+    is_unix_time = header.unix_start_s is None and len(jobs) and jobs.submit_s[0] >= JANUARY_1990_S
+    fractions = f"times with a fraction of a second: {parsed.columns.fractions:,}, rounded to whole seconds"
+    return Trace(
+        name=name,
+        jobs=jobs,
+        processors=header.processors,
+        nodes=header.nodes,
+        unix_start_s=0 if is_unix_time else header.unix_start_s,
+        time_zone=header.time_zone,
+        rejected=rejected,
+        skipped_lines=skipped_lines,
+        notes=(
+            *header.notes,
+            *_surplus_note(parsed),
+            *size_note(jobs),
+            *note_on(parsed.columns.absurd_readings, "with an absurd power reading: taken as not measured"),
+            *((fractions,) if parsed.columns.fractions else ()),
+            *part_notes,
+            *note_on(len(without_estimate), "without an estimate: the run time is used"),
+        ),
+        without_estimate=without_estimate,
+        requests=requests,
     )
-    return LoggedJobs(jobs, requests, rejected, without_estimate, notes)
 
 
 def _parts(job_id: Int64, submit_s: Int64, part_rows: list[Int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -269,125 +330,10 @@ def _in_order(column: NDArray[Any], order: Int64 | None) -> NDArray[Any]:
     return column if order is None else column[order]
 
 
-def _fraction_note(count: int) -> tuple[str, ...]:
-    return (f"times with a fraction of a second: {count:,}, rounded to whole seconds",) if count else ()
-
-
-JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time
-EXPECTED = "a log has one line of 18 numbers for each job"
-STDIN = "standard input"
-
-
-@dataclass(frozen=True)
-class _Parsed:
-    """A log in the order of its file, with `width` fields in every line."""
-
-    header: SwfHeader
-    columns: LoggedColumns
-    width: int
-    skipped_lines: int
-
-
-def read_swf(source: Path | Literal["-"], *, lenient: bool = False) -> Trace:
-    """Read a log from a file or, with "-", from standard input.
-
-    A malformed line raises BadTrace with its number; `lenient` skips and counts such lines instead. Jobs without run
-    time or processors are set aside in `Trace.rejected`.
-    """
-    if str(source) == "-":
-        return swf_trace(LongText(read_stdin(BadTrace)), STDIN, lenient=lenient)
-    name = Path(source).name.removesuffix(".gz").removesuffix(".swf")
-    trace = swf_trace(text_of_file(Path(source), BadTrace), str(source), lenient=lenient)
-    return replace(trace, name=name)
-
-
-def swf_trace(text: LongText, name: str, *, lenient: bool) -> Trace:
-    """Return the log that `text` is; as `read_swf`, `name` being where it comes from."""
-    parsed = _parsed(text, name, lenient)
-    header = parsed.header
-    logged = logged_jobs(parsed.columns)
-    return Trace(
-        name=name,
-        jobs=logged.jobs,
-        processors=header.processors,
-        nodes=header.nodes,
-        unix_start_s=_unix_start_s(header, logged.jobs),
-        time_zone=header.time_zone,
-        rejected=logged.rejected,
-        skipped_lines=parsed.skipped_lines,
-        notes=(*header.notes, *_surplus_note(parsed), *logged.notes),
-        without_estimate=logged.without_estimate,
-        requests=logged.requests,
-    )
-
-
-def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
-    header = parse_header(swf_lines.split_lines(next(text.blocks(lines.BLOCK_BYTES), b"")).comments)
-    parsed = _read(text, header)
-    if parsed is None or parsed.header.power_column != header.power_column:
-        # Comments may be anywhere, but hardly ever after the first block.
-        blocks = (block for block in text.blocks(lines.BLOCK_BYTES) if b";" in block)
-        header = parse_header(tuple(comment for block in blocks for comment in swf_lines.split_lines(block).comments))
-        parsed = _read(text, header)
-    if parsed is None:
-        return _without_malformed(text, header, name, lenient)
-    if not parsed.width:
-        raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
-    return parsed
-
-
-def _without_malformed(text: LongText, header: SwfHeader, name: str, lenient: bool) -> _Parsed:
-    wanted = _wanted(header)
-    dropped = swf_lines.lines_to_drop(swf_lines.malformed_lines(text, wanted), name, lenient=lenient)
-    text = swf_lines.without_lines(text, dropped)
-    width = swf_lines.expected_columns(text, wanted)
-    parsed = _read(text, header, cut=width > max(swf_lines.COLUMNS, *wanted))
-    if parsed is None or not parsed.width:
-        raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
-    return replace(parsed, width=width, skipped_lines=len(dropped))
-
-
-def _wanted(header: SwfHeader) -> tuple[int, ...]:
-    return (*USED_FIELDS, header.power_column) if header.power_column else USED_FIELDS
-
-
-def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | None:
-    """Return what all lines say, with the header that all comments make; None if a line is malformed.
-
-    `cut` drops the fields after the columns that are read, in any line.
-    """
-    logged = LoggedColumns()
-    comments: list[str] = []
-    wanted, width = _wanted(header), 0
-    read = max(swf_lines.COLUMNS, *wanted)
-    for text_block in text.blocks(lines.BLOCK_BYTES):
-        block = swf_lines.split_lines(text_block)
-        comments += block.comments
-        if not block.body:
-            continue
-        if cut:
-            block = replace(block, body=swf_lines.first_fields(block.body, read)[0])
-        width = width or block.columns
-        is_alike = block.columns == width or min(block.columns, width) > read
-        columns = swf_lines.parse_columns(block, wanted) if is_alike else None
-        if columns is None:
-            return None
-        logged.add(columns, header.power_column)
-    return _Parsed(parse_header(tuple(comments)), logged, width, skipped_lines=0)
-
-
-def _unix_start_s(header: SwfHeader, jobs: Jobs) -> int | None:
-    """Return the header's start; 0, often written for "unknown", is meant only where submit times are Unix times."""
-    if header.unix_start_s is None and len(jobs) and jobs.submit_s[0] >= JANUARY_1990_S:
-        return 0
-    return header.unix_start_s
-
-
 def _surplus_note(parsed: _Parsed) -> tuple[str, ...]:
-    surplus = [
-        number for number in range(swf_lines.COLUMNS + 1, parsed.width + 1) if number != parsed.header.power_column
-    ]
+    fields_behind = range(lines.COLUMNS + 1, parsed.width + 1)
+    surplus = [number for number in fields_behind if number != parsed.header.power_column]
     if not surplus:
         return ()
-    which = f"the {surplus[0]}th is" if len(surplus) == 1 else f"those after the {swf_lines.COLUMNS}th are"
+    which = f"the {surplus[0]}th is" if len(surplus) == 1 else f"those after the {lines.COLUMNS}th are"
     return (f"{parsed.width} columns: {which} not part of SWF and {'is' if len(surplus) == 1 else 'are'} ignored",)
