@@ -1,10 +1,8 @@
 """Reads a job log of any format, which is detected by content, not by name."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from pathlib import Path
-from typing import Protocol
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText, read_stdin, text_of_file
@@ -24,33 +22,9 @@ SHOWN = 60
 SUFFIXES = (".gz", ".swf", ".gwf", ".txt", ".log")
 
 
-class ReadText(Protocol):
-    """A reader of one format."""
-
-    def __call__(self, text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
-        """Return the log; `zone` is the clock of times without an offset."""
-
-
-@dataclass(frozen=True)
-class LogFormat:
-    """A format of job logs: the test for its head, and its reader.
-
-    `is_cut_out`: such a log contains the jobs that ran within some days, not all that were submitted in them.
-    """
-
-    name: str
-    looks_like: Callable[[bytes], bool]
-    read: ReadText
-    is_cut_out: bool
-
-
-FORMATS = (
-    LogFormat("sacct", looks_like_sacct, sacct_trace, is_cut_out=True),
-    LogFormat("Slurm jobcomp", looks_like_jobcomp, jobcomp_trace, is_cut_out=True),
-    LogFormat("PBS accounting", looks_like_pbs, pbs_trace, is_cut_out=True),
-    LogFormat("GWF", looks_like_gwf, gwf_trace, is_cut_out=False),
-)
-"""Tried in this order; an unknown file is read as SWF if a line of its head looks like SWF."""
+CUT_OUT_FORMATS = ((looks_like_sacct, sacct_trace), (looks_like_jobcomp, jobcomp_trace), (looks_like_pbs, pbs_trace))
+"""The test for the head of a log, and its reader. These have the jobs that ran within some days, not all jobs that were
+submitted in them."""
 
 READ = "offpeak reads `sacct -P` output, Slurm's jobcomp/filetxt, PBS accounting, SWF (18 numbers in a line) and GWF"
 SWF_BEGINS = 4
@@ -78,21 +52,16 @@ def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> 
     if not head:
         failed = "an empty file of sacct or PBS means that the command which wrote it failed"
         raise BadTrace(f"{name}: is empty", hint=f"{SWF_LINES}; {failed}")
-    for format_ in FORMATS:
-        if format_.looks_like(head):
-            if format_.is_cut_out:
-                return last_days(format_.read(text, name, lenient=lenient, zone=zone), None)
-            return format_.read(text, name, lenient=lenient, zone=zone)
-    if lines := _unlike_swf(head):
-        what, remedy = _what_it_is(lines[0])
+    for looks_like, read in CUT_OUT_FORMATS:
+        if looks_like(head):
+            return last_days(read(text, name, lenient=lenient, zone=zone), None)
+    if looks_like_gwf(head):
+        return gwf_trace(text, name, lenient=lenient, zone=zone)
+    lines = [line for line in head.decode(errors="replace").splitlines() if line.strip() and line.lstrip()[0] != ";"]
+    if lines and not any(_looks_like_swf(line.split()) for line in lines):
+        what, remedy = _guess_kind(lines[0])
         raise BadTrace(f"{name}: is not a job log: {what}", hint=remedy or READ)
     return swf_trace(text, name, lenient=lenient)
-
-
-def _unlike_swf(head: bytes) -> list[str]:
-    """Return the lines of a head that are not SWF comments; none if one of them looks like a job of SWF."""
-    lines = [line for line in head.decode(errors="replace").splitlines() if line.strip() and line.lstrip()[0] != ";"]
-    return [] if any(_looks_like_swf(line.split()) for line in lines) else lines
 
 
 def _looks_like_swf(fields: list[str]) -> bool:
@@ -100,7 +69,7 @@ def _looks_like_swf(fields: list[str]) -> bool:
     return len(begin) == SWF_BEGINS and all(map(NUMBER.fullmatch, begin))
 
 
-def _what_it_is(line: str) -> tuple[str, str]:
+def _guess_kind(line: str) -> tuple[str, str]:
     """Guess the kind of a file by its first line; return a description, and how to get a log, "" if unknown."""
     if line.lstrip().startswith("<"):
         return "it begins like a page of HTML or XML", ""

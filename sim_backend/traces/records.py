@@ -18,6 +18,13 @@ from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
 
+WHOLE_NODES = 0.9
+"""Jobs that use at least this share of the processors of their nodes count as exclusive."""
+SEEN_SHARE = 0.01
+"""A kind of node counts if jobs spent this share of all node time on it, or more."""
+MOST = 10**9
+"""A request of more copies, cores, MiB or GPUs makes no sense."""
+LARGEST_KEY = 2**62
 SEGMENT_ROWS = 1 << 16
 NARROW = np.iinfo(np.int32)
 
@@ -44,7 +51,15 @@ class ColumnStore:
             is_narrow = values.dtype == np.int64 and (
                 not len(values) or NARROW.min <= values.min() <= values.max() <= NARROW.max
             )
-            _append(segments, values.astype(np.int32) if is_narrow else values)
+            left = values.astype(np.int32) if is_narrow else values
+            while len(left):
+                if not segments or segments[-1].values.dtype != left.dtype or segments[-1].length == SEGMENT_ROWS:
+                    segments.append(_Segment(SEGMENT_ROWS, left.dtype))
+                last = segments[-1]
+                fitting = left[: SEGMENT_ROWS - last.length]
+                last.values[last.length : last.length + len(fitting)] = fitting
+                last.length += len(fitting)
+                left = left[len(fitting) :]
         self._length += len(values)
 
     def get(self, name: str) -> Column:
@@ -84,24 +99,6 @@ class _Segment:
 
 
 _NOTHING = _Segment(1, np.dtype(np.int8))
-
-
-def _append(segments: list[_Segment], values: Column) -> None:
-    while len(values):
-        if not segments or segments[-1].values.dtype != values.dtype or segments[-1].length == SEGMENT_ROWS:
-            segments.append(_Segment(SEGMENT_ROWS, values.dtype))
-        last = segments[-1]
-        taken = values[: SEGMENT_ROWS - last.length]
-        last.values[last.length : last.length + len(taken)] = taken
-        last.length += len(taken)
-        values = values[len(taken) :]
-
-
-WHOLE_NODES = 0.9
-"""Jobs that use at least this share of the processors of their nodes count as exclusive."""
-
-SEEN_SHARE = 0.01
-"""A kind of node counts if jobs spent this share of all node time on it, or more."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +161,10 @@ def trace_of(
     size = records.nodes if units_per_node == 1 and records.nodes is not None else records.processors
     unasked = records.estimate_s <= 0
     without_estimate = records.job_id[unasked]
+    unit_note = {
+        None: ("counted in processors: the log does not say on how many nodes the jobs ran",),
+        1: (),
+    }.get(units_per_node, ("jobs share nodes: use is counted in processors",))
     columns = {
         "job_id": records.job_id,
         "submit_s": records.queued_s,
@@ -205,7 +206,7 @@ def trace_of(
         rejected=rejected,
         skipped_lines=skipped_lines,
         notes=(
-            *_unit_notes(units_per_node),
+            *unit_note,
             *note_on(len(without_estimate), "without a time limit: the run time is used"),
             *notes,
         ),
@@ -270,11 +271,6 @@ def note_on(count: int, what: str, noun: str = "job") -> tuple[str, ...]:
     return (f"{counted(count, noun)} {what}",) if count else ()
 
 
-def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:
-    unknown = "counted in processors: the log does not say on how many nodes the jobs ran"
-    return {None: (unknown,), 1: ()}.get(units_per_node, ("jobs share nodes: use is counted in processors",))
-
-
 class Codes:
     """Assigns a code to each name, in order of appearance, and -1 to `unknown`."""
 
@@ -313,11 +309,6 @@ class Codes:
         return CodedNames(number[code], tuple(name.decode(errors="replace") for name, is_borne in names if is_borne))
 
 
-LARGEST_KEY = 2**62
-MOST = 10**9
-"""A request of more copies, cores, MiB or GPUs makes no sense."""
-
-
 def request_classes(
     columns: Sequence[Int64], request_of: Callable[[tuple[int, ...]], Request | None]
 ) -> tuple[Int64, tuple[Request, ...]]:
@@ -325,23 +316,11 @@ def request_classes(
 
     `request_of` gets each distinct row once.
     """
-    kind = _row_kinds(columns)
-    kinds, first = np.unique(kind, return_index=True)
-    numbers: dict[Request, int] = {}
-    of_kind = np.full(len(kinds), -1)
-    for number, row in enumerate(zip(*(column[first].tolist() for column in columns), strict=True)):
-        request = request_of(row)
-        if request is not None and request.chunks and all(map(_makes_sense, request.chunks)):
-            of_kind[number] = numbers.setdefault(request, len(numbers))
-    return of_kind[np.searchsorted(kinds, kind)], tuple(numbers)
 
+    def makes_sense(chunk: Chunk) -> bool:
+        return 1 <= chunk.copies <= MOST and max(chunk.cores, chunk.memory_mib, chunk.gpus) <= MOST
 
-def _makes_sense(chunk: Chunk) -> bool:
-    return 1 <= chunk.copies <= MOST and max(chunk.cores, chunk.memory_mib, chunk.gpus) <= MOST
-
-
-def _row_kinds(columns: Sequence[Int64]) -> Int64:
-    """Return one number for each row, the same for equal rows."""
+    # One number for each row, the same for equal rows.
     kind = np.zeros(len(columns[0]), np.int64)
     spread = 1
     for column in columns:
@@ -354,4 +333,11 @@ def _row_kinds(columns: Sequence[Int64]) -> Int64:
             low, high = 0, len(values)
         kind = kind * (high - low + 1) + (column - low)
         spread *= high - low + 1
-    return kind
+    kinds, first = np.unique(kind, return_index=True)
+    numbers: dict[Request, int] = {}
+    of_kind = np.full(len(kinds), -1)
+    for number, row in enumerate(zip(*(column[first].tolist() for column in columns), strict=True)):
+        request = request_of(row)
+        if request is not None and request.chunks and all(map(makes_sense, request.chunks)):
+            of_kind[number] = numbers.setdefault(request, len(numbers))
+    return of_kind[np.searchsorted(kinds, kind)], tuple(numbers)

@@ -21,38 +21,6 @@ from offpeak.sim_backend.traces.records import Codes, ColumnStore
 
 # Torque 4: n001/0+n001/1, Torque 6: n001/0-3,6+n002/0, OpenPBS: n001/0*4+n002/1*4 (chunk number, processors).
 PLACE = re.compile(rb"([^/+]+)/([0-9]{1,9})(?:\*([0-9]{1,9})|((?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*))")
-
-
-class JobPlacement(NamedTuple):
-    """How much of the machine a job had."""
-
-    nodes: int
-    processors: int
-
-
-@lru_cache(maxsize=1024)
-def places_of(exec_host: bytes) -> JobPlacement:
-    """Count the hosts, each once, and the processors. Raises ValueError if it is written in no known way."""
-    hosts = set()
-    processors = 0
-    for place in exec_host.split(b"+"):
-        match = PLACE.fullmatch(place)
-        if match is None:
-            raise ValueError(f"exec_host cannot be read: {place[:40].decode(errors='replace')!r}")
-        host, slot, chunk, more_slots = match.groups()
-        hosts.add(host)
-        processors += int(chunk) if chunk else _slots(slot + more_slots)
-    return JobPlacement(len(hosts), processors)
-
-
-def _slots(ranges: bytes) -> int:
-    count = 0
-    for part in ranges.split(b","):
-        first, _, last = part.partition(b"-")
-        count += max(int(last or first) - int(first) + 1, 0)
-    return count
-
-
 # Account and jobname are free text of users, so the times are searched after the last ctime.
 WHO = re.compile(rb'user=(\S*) group=(\S*)(?: account=("[^"]*"|\S*))?(?: .*?)? jobname=(.*) queue=(\S*)')
 TIMES = re.compile(
@@ -69,6 +37,116 @@ REQUESTED = re.compile(
 )
 USED_ENERGY = re.compile(rb" resources_used\.energy_used=([0-9]{1,15})")
 SECONDS_PER_PART = (1, MINUTE_S, HOUR_S, DAY_S)
+
+LONGEST = 15  # digits of a number that an array of integers can hold
+NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?![0-9])")  # so short that a key cannot overflow
+UNNUMBERED = -1
+
+BLOCK_LINES = 1 << 13
+MOMENT = len("MM/DD/YYYY HH:MM:SS")
+UNSTARTED = frozenset((b"Q", b"D", b"A"))  # queued; deleted or aborted: a running job gets an E record besides
+ENDED = b"E"
+RELEASED = b"c"  # OpenPBS: the job goes on with fewer nodes (pbs_release_nodes); its E record has those of its start
+RELEASED_PART = b"%b-released%d%b"
+"""The id of the nodes that job 1.head released while it had four: 1-released4.head."""
+QUEUED, STARTED, RERUN, OVER = range(4)
+NEWS = {b"S": STARTED, b"R": RERUN}
+ARRAY = b"[]"  # 3[].head stands for all of 3[1].head, 3[2].head ... and runs nothing itself
+RUN_COLUMNS = ("number", "rest", "queued_s", "start_s", "runtime_s", "requested_s", "energy_j", "nodes", "processors")
+
+
+def read_log(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> "PbsLog":
+    """Read all lines of `text`; a malformed one raises BadTrace, or is counted if `lenient`."""
+    log = PbsLog(zone)
+    for number, line in enumerate(text.lines(), 1):
+        if not line.endswith(b"\n"):
+            log.is_cut = True
+            break
+        try:
+            _take(log, line)
+        except ValueError as fault:
+            if line.isspace():
+                continue
+            if not lenient:
+                hint = "--lenient skips such lines and counts them"
+                raise BadTrace(f"{name}:{number}: {fault}", hint=hint) from None
+            log.malformed += 1
+    log.flush()
+    return log
+
+
+def _take(log: "PbsLog", line: bytes) -> None:
+    fields = line.split(b";", 3)
+    if len(fields) != 4 or len(fields[0]) != MOMENT:
+        raise ValueError("not an accounting record (MM/DD/YYYY HH:MM:SS;TYPE;JOB;...)")
+    _, kind, job, attributes = fields
+    if ARRAY in job:
+        return
+    if kind in UNSTARTED:
+        log.add(job, QUEUED)
+    elif kind == ENDED:
+        run = run_of(job, attributes)
+        releases = {_unix_s(at, log.zone): places for at, places in log.kept.get(job, {}).items()} if run else {}
+        for part in split_run(run, releases, _unix_s(fields[0], log.zone)) if run and releases else [run]:
+            if part and part.job != job:
+                log.releasing.add(job)
+            log.add(part.job if part else job, OVER if part else QUEUED, part)
+    elif kind in NEWS:
+        log.add(job, NEWS[kind])
+    elif kind == RELEASED and (hosts := EXEC_HOST.search(b" " + attributes)):
+        log.kept.setdefault(job, {})[fields[0]] = places_of(hosts[1])
+
+
+class PbsLog:
+    """What the lines said so far, in their order: `runs` has a row for each E record of a run, `news` for each line.
+
+    A line's news of its job is QUEUED, STARTED, RERUN or OVER. `ids` tells the jobs by their columns number and rest,
+    `codes` the names by their codes. `kept` has what jobs that released nodes kept, by the time of the release as it is
+    written; `releasing` are those of them that ended.
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
+        self.runs = ColumnStore()
+        self.news = ColumnStore()
+        self.ids = JobIds()
+        self.codes = {name: Codes(b"") for name in RUN_TEXTS}
+        self.kept: dict[bytes, dict[bytes, JobPlacement]] = {}
+        self.releasing: set[bytes] = set()
+        self.malformed = 0
+        self.is_cut = False
+        self._runs: list[tuple[int, ...]] = []
+        self._news: list[tuple[int, int, int]] = []
+
+    def add(self, job: bytes, news: int, run: "PbsRun | None" = None) -> None:
+        """Add a line's news of a job, with the run that it ends."""
+        number, rest = self.ids.split(job)
+        self._news.append((number, rest, news))
+        if run:
+            names = [
+                self.codes[name].of_name(text) for name, text in zip(RUN_TEXTS, (*run.who, run.requested), strict=True)
+            ]
+            times = (run.queued_s, run.start_s, run.runtime_s, run.requested_s)
+            self._runs.append((number, rest, *times, run.energy_j, *run.places, *names))
+        if len(self._news) == BLOCK_LINES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Move the added rows to the columns."""
+        run_names = (*RUN_COLUMNS, *RUN_TEXTS)
+        runs = np.array(self._runs, np.int64).reshape(-1, len(run_names)).T
+        self.runs.append(dict(zip(run_names, runs, strict=True)))
+        number, rest, news = np.array(self._news, np.int64).reshape(-1, 3).T
+        self.news.append({"number": number, "rest": rest, "news": news.astype(np.int8)})
+        self._runs.clear()
+        self._news.clear()
+
+
+class JobPlacement(NamedTuple):
+    """How much of the machine a job had."""
+
+    nodes: int
+    processors: int
 
 
 class JobOwner(NamedTuple):
@@ -119,28 +197,22 @@ def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
         return None
     # A held job becomes eligible later than it is queued.
     queued_s = eligible_s or queued_s or created_s
-    runtime_s = _runtime_s(start_s, end_s, tail)
-    requested_s = _seconds(_found(REQUESTED_TIME, tail))
-    energy_j = int(_found(USED_ENERGY, tail))
+    # How long the nodes were held; what the job itself used, if the clock was set back meanwhile.
+    runtime_s = end_s - start_s
+    if runtime_s < 0:
+        used = USED_TIME.search(tail)
+        runtime_s = _seconds(used[1]) if used else -1
     return PbsRun(
         job=job,
         queued_s=queued_s,
         start_s=start_s,
         runtime_s=runtime_s,
-        requested_s=requested_s,
-        energy_j=energy_j,
+        requested_s=_seconds(_found(REQUESTED_TIME, tail)),
+        energy_j=int(_found(USED_ENERGY, tail)),
         places=_places(tail),
         who=_who(head),
         requested=b" ".join(REQUESTED.findall(tail)),
     )
-
-
-def _runtime_s(start_s: int, end_s: int, tail: bytes) -> int:
-    """Return how long the nodes were held; what the job itself used, if the clock was set back meanwhile."""
-    if end_s >= start_s:
-        return end_s - start_s
-    used = USED_TIME.search(tail)
-    return _seconds(used[1]) if used else -1
 
 
 def _places(tail: bytes) -> JobPlacement:
@@ -180,9 +252,53 @@ def _seconds(text: bytes) -> int:
     return sum(int(part or 0) * unit for part, unit in zip(reversed(parts), SECONDS_PER_PART, strict=False))
 
 
-LONGEST = 15  # digits of a number that an array of integers can hold
-NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?![0-9])")  # so short that a key cannot overflow
-UNNUMBERED = -1
+@lru_cache(maxsize=1024)
+def places_of(exec_host: bytes) -> JobPlacement:
+    """Count the hosts, each once, and the processors. Raises ValueError if it is written in no known way."""
+    hosts = set()
+    processors = 0
+    for place in exec_host.split(b"+"):
+        match = PLACE.fullmatch(place)
+        if match is None:
+            raise ValueError(f"exec_host cannot be read: {place[:40].decode(errors='replace')!r}")
+        host, slot, chunk, more_slots = match.groups()
+        hosts.add(host)
+        if chunk:
+            processors += int(chunk)
+            continue
+        for slots in (slot + more_slots).split(b","):
+            first, _, last = slots.partition(b"-")
+            processors += max(int(last or first) - int(first) + 1, 0)
+    return JobPlacement(len(hosts), processors)
+
+
+def split_run(run: PbsRun, kept: Mapping[int, JobPlacement], ended_s: int) -> list[PbsRun]:
+    """Return the run with the nodes that it kept to its end, and one for the nodes of each release until then.
+
+    `kept` is by the time of the release; the run's record was written at `ended_s`. A host of which the job released a
+    part stays with the job.
+    """
+    before, parts = run.places, list[PbsRun]()
+    for at_s, places in kept.items():
+        runtime_s = run.runtime_s - (ended_s - at_s)
+        nodes, processors = before.nodes - places.nodes, before.processors - places.processors
+        if nodes <= 0 or processors <= 0 or not 0 <= runtime_s <= run.runtime_s:
+            continue
+        number, dot, server = run.job.partition(b".")
+        part = run._replace(
+            job=RELEASED_PART % (number, before.nodes, dot + server),
+            runtime_s=runtime_s,
+            energy_j=0,
+            places=JobPlacement(nodes, processors),
+            requested=b"",
+        )
+        parts.append(part)
+        before = places
+    return [run._replace(places=before, requested=b""), *parts] if parts else [run]
+
+
+def _unix_s(written: bytes, zone: tzinfo) -> int:
+    return int(datetime.strptime(written.decode(), "%m/%d/%Y %H:%M:%S").replace(tzinfo=zone).timestamp())
 
 
 class JobIds:
@@ -223,7 +339,11 @@ class JobIds:
             jobs[servers[code]] += int(count[code])
         home = max(jobs, key=jobs.__getitem__, default=b"")
         is_home = np.array([server == home for _, _, server in split], bool)
-        own = _own_numbers(number, rest, [short for short, _, _ in split])
+        # The numbers of the ids that are a number on a server. With leading zeros, or long, the rest is all of the id.
+        shorts = [short for short, _, _ in split]
+        is_plain = np.array([not short for short in shorts], bool)
+        padded = np.array([int(s) if s.isdigit() and len(s) <= LONGEST else UNNUMBERED for s in shorts], np.int64)
+        own = np.where(number < 0, padded[rest], np.where(is_plain[rest], number, UNNUMBERED))
         is_first = np.zeros(len(own), bool)
         is_first[np.unique(own, return_index=True)[1]] = True
         is_first &= own >= 0
@@ -236,140 +356,3 @@ class JobIds:
             end = split[rest[row]][0] if is_home[rest[row]] else texts[rest[row]]
             names[int(own[row])] = (begin + end).decode(errors="replace")
         return own, names
-
-
-def _own_numbers(number: Int64, rest: Int64, shorts: list[bytes]) -> Int64:
-    """Return the numbers of the ids that are a number on a server, else UNNUMBERED; `shorts` end where that begins."""
-    is_plain = np.array([not short for short in shorts], bool)
-    # Where an id has leading zeros, or is long, the rest is all of it.
-    padded = np.array([int(s) if s.isdigit() and len(s) <= LONGEST else UNNUMBERED for s in shorts], np.int64)
-    return np.where(number < 0, padded[rest], np.where(is_plain[rest], number, UNNUMBERED))
-
-
-BLOCK_LINES = 1 << 13
-MOMENT = len("MM/DD/YYYY HH:MM:SS")
-UNSTARTED = frozenset((b"Q", b"D", b"A"))  # queued; deleted or aborted: a running job gets an E record besides
-ENDED = b"E"
-RELEASED = b"c"  # OpenPBS: the job goes on with fewer nodes (pbs_release_nodes); its E record has those of its start
-RELEASED_PART = b"%b-released%d%b"
-"""The id of the nodes that job 1.head released while it had four: 1-released4.head."""
-QUEUED, STARTED, RERUN, OVER = range(4)
-NEWS = {b"S": STARTED, b"R": RERUN}
-ARRAY = b"[]"  # 3[].head stands for all of 3[1].head, 3[2].head ... and runs nothing itself
-RUN_COLUMNS = ("number", "rest", "queued_s", "start_s", "runtime_s", "requested_s", "energy_j", "nodes", "processors")
-
-
-class PbsLog:
-    """What the lines said so far, in their order: `runs` has a row for each E record of a run, `news` for each line.
-
-    A line's news of its job is QUEUED, STARTED, RERUN or OVER. `ids` tells the jobs by their columns number and rest,
-    `codes` the names by their codes. `kept` has what jobs that released nodes kept, by the time of the release as it is
-    written; `releasing` are those of them that ended.
-    """
-
-    def __init__(self, zone: tzinfo) -> None:
-        self.zone = zone
-        self.runs = ColumnStore()
-        self.news = ColumnStore()
-        self.ids = JobIds()
-        self.codes = {name: Codes(b"") for name in RUN_TEXTS}
-        self.kept: dict[bytes, dict[bytes, JobPlacement]] = {}
-        self.releasing: set[bytes] = set()
-        self.malformed = 0
-        self.is_cut = False
-        self._runs: list[tuple[int, ...]] = []
-        self._news: list[tuple[int, int, int]] = []
-
-    def add(self, job: bytes, news: int, run: PbsRun | None = None) -> None:
-        """Add a line's news of a job, with the run that it ends."""
-        number, rest = self.ids.split(job)
-        self._news.append((number, rest, news))
-        if run:
-            names = [
-                self.codes[name].of_name(text) for name, text in zip(RUN_TEXTS, (*run.who, run.requested), strict=True)
-            ]
-            times = (run.queued_s, run.start_s, run.runtime_s, run.requested_s)
-            self._runs.append((number, rest, *times, run.energy_j, *run.places, *names))
-        if len(self._news) == BLOCK_LINES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Move the added rows to the columns."""
-        run_names = (*RUN_COLUMNS, *RUN_TEXTS)
-        runs = np.array(self._runs, np.int64).reshape(-1, len(run_names)).T
-        self.runs.append(dict(zip(run_names, runs, strict=True)))
-        number, rest, news = np.array(self._news, np.int64).reshape(-1, 3).T
-        self.news.append({"number": number, "rest": rest, "news": news.astype(np.int8)})
-        self._runs.clear()
-        self._news.clear()
-
-
-def read_log(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> PbsLog:
-    """Read all lines of `text`; a malformed one raises BadTrace, or is counted if `lenient`."""
-    log = PbsLog(zone)
-    for number, line in enumerate(text.lines(), 1):
-        if not line.endswith(b"\n"):
-            log.is_cut = True
-            break
-        try:
-            _take(log, line)
-        except ValueError as fault:
-            if line.isspace():
-                continue
-            if not lenient:
-                hint = "--lenient skips such lines and counts them"
-                raise BadTrace(f"{name}:{number}: {fault}", hint=hint) from None
-            log.malformed += 1
-    log.flush()
-    return log
-
-
-def _take(log: PbsLog, line: bytes) -> None:
-    fields = line.split(b";", 3)
-    if len(fields) != 4 or len(fields[0]) != MOMENT:
-        raise ValueError("not an accounting record (MM/DD/YYYY HH:MM:SS;TYPE;JOB;...)")
-    _, kind, job, attributes = fields
-    if ARRAY in job:
-        return
-    if kind in UNSTARTED:
-        log.add(job, QUEUED)
-    elif kind == ENDED:
-        run = run_of(job, attributes)
-        releases = {_unix_s(at, log.zone): places for at, places in log.kept.get(job, {}).items()} if run else {}
-        for part in split_run(run, releases, _unix_s(fields[0], log.zone)) if run and releases else [run]:
-            if part and part.job != job:
-                log.releasing.add(job)
-            log.add(part.job if part else job, OVER if part else QUEUED, part)
-    elif kind in NEWS:
-        log.add(job, NEWS[kind])
-    elif kind == RELEASED and (hosts := EXEC_HOST.search(b" " + attributes)):
-        log.kept.setdefault(job, {})[fields[0]] = places_of(hosts[1])
-
-
-def split_run(run: PbsRun, kept: Mapping[int, JobPlacement], ended_s: int) -> list[PbsRun]:
-    """Return the run with the nodes that it kept to its end, and one for the nodes of each release until then.
-
-    `kept` is by the time of the release; the run's record was written at `ended_s`. A host of which the job released a
-    part stays with the job.
-    """
-    before, parts = run.places, list[PbsRun]()
-    for at_s, places in kept.items():
-        runtime_s = run.runtime_s - (ended_s - at_s)
-        nodes, processors = before.nodes - places.nodes, before.processors - places.processors
-        if nodes <= 0 or processors <= 0 or not 0 <= runtime_s <= run.runtime_s:
-            continue
-        number, dot, server = run.job.partition(b".")
-        part = run._replace(
-            job=RELEASED_PART % (number, before.nodes, dot + server),
-            runtime_s=runtime_s,
-            energy_j=0,
-            places=JobPlacement(nodes, processors),
-            requested=b"",
-        )
-        parts.append(part)
-        before = places
-    return [run._replace(places=before, requested=b""), *parts] if parts else [run]
-
-
-def _unix_s(written: bytes, zone: tzinfo) -> int:
-    return int(datetime.strptime(written.decode(), "%m/%d/%Y %H:%M:%S").replace(tzinfo=zone).timestamp())

@@ -9,7 +9,7 @@ import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Request
 from offpeak.model.zones import zone_text
@@ -26,6 +26,9 @@ from offpeak.sim_backend.traces.records import (
 
 TASK = re.compile(r"(\d{1,18})\[\d+\]")
 
+RECORD = re.compile(rb"^[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;\n]*;", re.MULTILINE)
+EXPECTED = "the server writes one file a day: server_priv/accounting/YYYYMMDD"
+
 LEFT_OVER = {
     "still running at the end of the log": STARTED,
     "put back in the queue and not started again": RERUN,
@@ -33,12 +36,45 @@ LEFT_OVER = {
 }
 
 
-@dataclass(frozen=True)
-class LeftOver:
-    """The jobs that did not end, by reason; `unended` counts the starts of jobs that went back to the queue."""
+def looks_like_pbs(head: bytes) -> bool:
+    """Tell whether a file that begins so is an accounting log: one of these lines is a record of it."""
+    return RECORD.search(head) is not None
 
-    jobs: dict[str, Int64]
-    unended: int
+
+def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    """Return the log that `text`, the files of its days one after the other, is; `name` is where it comes from.
+
+    A run takes the time from start to end, for which its nodes were held: the wall time that Torque counts may be
+    shorter. The group is the account, if the job had one. A malformed line raises BadTrace with its number; `lenient`
+    skips and counts such lines instead. A last line without its end is left out, as the server may be writing it.
+    """
+    log = read_log(text, name, lenient=lenient, zone=zone)
+    if not len(log.news):
+        fault = f"no record can be read, {log.malformed:,} lines are malformed" if log.malformed else "has no records"
+        raise BadTrace(f"{name}: {fault if text.head(1) else 'is empty'}", hint=EXPECTED)
+    left, unended = left_over(log)
+    runs = usable_runs(log)
+    unusable = runs.unusable | left
+    numbers, names = log.ids.numbered(np.concatenate([runs.jobs, *unusable.values()]))
+    numbers, *others = np.split(numbers, np.cumsum([len(runs.jobs), *map(len, unusable.values())])[:-1])
+    releasing = len(log.releasing)
+    notes = {
+        f"runs of a job that had run before: {runs.again:,}, each counts as a job of its own": runs.again,
+        f"starts of a job that went back to the queue: {unended:,}, left out": unended,
+        f"end records that stand twice: {runs.repeated:,}, the later one counts": runs.repeated,
+        f"jobs that released nodes before their end: {releasing:,}; these nodes count as jobs of their own till then": (
+            releasing
+        ),
+        "the last line is cut off and left out": log.is_cut,
+    }
+    return trace_of(
+        name,
+        records_of(log, runs, numbers, names),
+        time_zone=zone_text(zone),
+        rejected=tuple(jobs for pair in zip(unusable, others, strict=True) for jobs in rejected_jobs(*pair)),
+        skipped_lines=log.malformed,
+        notes=tuple(note for note, needed in notes.items() if needed),
+    )
 
 
 @dataclass(frozen=True)
@@ -55,8 +91,10 @@ class PbsRuns:
     again: int
 
 
-def left_over(log: PbsLog) -> LeftOver:
-    """Return the jobs whose last news is not an end, in the order of the log; `log.news` is given up."""
+def left_over(log: PbsLog) -> tuple[dict[str, Int64], int]:
+    """Return the jobs whose last news is not an end, by reason and in the order of the log, and how many starts were of
+    jobs that went back to the queue; `log.news` is given up.
+    """
     news = log.news.pop("news")
     # The lines of a job are adjacent; QUEUED says nothing about a job that has started.
     key = 2 * _jobs(log, log.news) + (news != QUEUED)
@@ -76,7 +114,7 @@ def left_over(log: PbsLog) -> LeftOver:
     for reason, state in LEFT_OVER.items():
         at = np.flatnonzero(last == state)
         jobs[reason] = job[at[np.argsort(first_row[at])]]
-    return LeftOver(jobs, int(np.count_nonzero(went_back)))
+    return jobs, int(np.count_nonzero(went_back))
 
 
 def usable_runs(log: PbsLog) -> PbsRuns:
@@ -108,8 +146,15 @@ def usable_runs(log: PbsLog) -> PbsRuns:
 
 def records_of(log: PbsLog, runs: PbsRuns, numbers: Int64, names: Mapping[int, str]) -> Records:
     """Return these runs as columns; `numbers` are theirs, `names` by number. `log.runs` is given up."""
-    over_s = _over_before_s(log, runs)
     rows = runs.rows
+    # A job that has run before queues from the end of that run on.
+    order = np.argsort(runs.jobs, kind="stable")
+    again = np.flatnonzero(np.diff(runs.jobs[order]) == 0)
+    before, after = order[again], order[again + 1]
+    del order
+    over_s = np.zeros(len(rows), np.int64)
+    if len(again):
+        over_s[after] = log.runs.get("start_s")[rows[before]] + log.runs.get("runtime_s")[rows[before]]
 
     def column(name: str) -> Int64:
         return log.runs.pop(name)[rows]
@@ -123,6 +168,7 @@ def records_of(log: PbsLog, runs: PbsRuns, numbers: Int64, names: Mapping[int, s
     del over_s
     queue = coded("queue")
     request, requests = _requests(coded("requested"), queue)
+    energy_j = column("energy_j")
     return Records(
         job_id=numbers,
         queued_s=queued_s,
@@ -135,7 +181,7 @@ def records_of(log: PbsLog, runs: PbsRuns, numbers: Int64, names: Mapping[int, s
         group=coded("group"),
         queue=queue,
         application=coded("application"),
-        energy_j=_measured_j(column("energy_j")),
+        energy_j=np.where(energy_j > 0, energy_j, np.nan) if energy_j.any() else None,
         job_names=names,
         request=request,
         requests=requests,
@@ -148,19 +194,17 @@ def _requests(requested: CodedNames, queue: CodedNames) -> tuple[Int64 | None, t
 
     def of_row(row: tuple[int, ...]) -> Request | None:
         code, number = row
-        return _request(requested.names[code], queue.names[number] if number >= 0 else "") if code >= 0 else None
+        if code < 0:
+            return None
+        resources = dict(part.partition("=")[::2] for part in requested.names[code].split(" "))
+        record = {"queue": queue.names[number]} if number >= 0 and queue.names[number] else {}
+        # OpenPBS writes `select` for each job, Torque for none.
+        if "select" in resources:
+            return openpbs.request_of({**record, "Resource_List": resources})
+        return torque.request_of(record, resources, {})
 
     request, requests = request_classes((requested.code, queue.code), of_row)
     return (request, requests) if requests else (None, ())
-
-
-def _request(requested: str, queue: str) -> Request:
-    """Return the request of a Resource_List: OpenPBS writes `select` for each job, Torque for none."""
-    resources = dict(part.partition("=")[::2] for part in requested.split(" "))
-    record = {"queue": queue} if queue else {}
-    if "select" in resources:
-        return openpbs.request_of({**record, "Resource_List": resources})
-    return torque.request_of(record, resources, {})
 
 
 def _arrays(numbers: Int64, names: Mapping[int, str]) -> Int64 | None:
@@ -177,65 +221,3 @@ def _arrays(numbers: Int64, names: Mapping[int, str]) -> Int64 | None:
 def _jobs(log: PbsLog, store: ColumnStore) -> Int64:
     """Return the job of each row; the columns with the ids are released."""
     return log.ids.keys(store.pop("number"), store.pop("rest"))
-
-
-def _over_before_s(log: PbsLog, runs: PbsRuns) -> Int64:
-    """Return when the same job's run before each of these was over, 0 if there was none: it queues from then on."""
-    order = np.argsort(runs.jobs, kind="stable")
-    again = np.flatnonzero(np.diff(runs.jobs[order]) == 0)
-    before, after = order[again], order[again + 1]
-    del order
-    over_s = np.zeros(len(runs.rows), np.int64)
-    if len(again):
-        row = runs.rows[before]
-        over_s[after] = log.runs.get("start_s")[row] + log.runs.get("runtime_s")[row]
-    return over_s
-
-
-def _measured_j(energy_j: Int64) -> Float64 | None:
-    return np.where(energy_j > 0, energy_j, np.nan) if energy_j.any() else None
-
-
-RECORD = re.compile(rb"^[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;\n]*;", re.MULTILINE)
-EXPECTED = "the server writes one file a day: server_priv/accounting/YYYYMMDD"
-
-
-def looks_like_pbs(head: bytes) -> bool:
-    """Tell whether a file that begins so is an accounting log: one of these lines is a record of it."""
-    return RECORD.search(head) is not None
-
-
-def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
-    """Return the log that `text`, the files of its days one after the other, is; `name` is where it comes from.
-
-    A run takes the time from start to end, for which its nodes were held: the wall time that Torque counts may be
-    shorter. The group is the account, if the job had one. A malformed line raises BadTrace with its number; `lenient`
-    skips and counts such lines instead. A last line without its end is left out, as the server may be writing it.
-    """
-    log = read_log(text, name, lenient=lenient, zone=zone)
-    if not len(log.news):
-        fault = f"no record can be read, {log.malformed:,} lines are malformed" if log.malformed else "has no records"
-        raise BadTrace(f"{name}: {fault if text.head(1) else 'is empty'}", hint=EXPECTED)
-    left = left_over(log)
-    runs = usable_runs(log)
-    unusable = runs.unusable | left.jobs
-    numbers, names = log.ids.numbered(np.concatenate([runs.jobs, *unusable.values()]))
-    numbers, *others = np.split(numbers, np.cumsum([len(runs.jobs), *map(len, unusable.values())])[:-1])
-    releasing = len(log.releasing)
-    notes = {
-        f"runs of a job that had run before: {runs.again:,}, each counts as a job of its own": runs.again,
-        f"starts of a job that went back to the queue: {left.unended:,}, left out": left.unended,
-        f"end records that stand twice: {runs.repeated:,}, the later one counts": runs.repeated,
-        f"jobs that released nodes before their end: {releasing:,}; these nodes count as jobs of their own till then": (
-            releasing
-        ),
-        "the last line is cut off and left out": log.is_cut,
-    }
-    return trace_of(
-        name,
-        records_of(log, runs, numbers, names),
-        time_zone=zone_text(zone),
-        rejected=tuple(each for pair in zip(unusable, others, strict=True) for each in rejected_jobs(*pair)),
-        skipped_lines=log.malformed,
-        notes=tuple(note for note, needed in notes.items() if needed),
-    )

@@ -19,6 +19,32 @@ from offpeak.plugin.slurm.accounting import SACCT_COLUMNS
 
 BLOCK_BYTES = 4 << 20
 LENIENT_HINT = "--lenient skips such lines and counts them"
+IN_NAME = "\x1e"  # stands for a delimiter inside a name while the line is parsed
+SURPLUS_HINT = "if a name holds the delimiter, make JobName the last column of -o, or use --delimiter=$'\\x1f'"
+
+# Constraints may hold the usual delimiter: rack1|rack2.
+SACCT_COMMAND = f"sacct -a -D -X -P --delimiter=';' -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
+
+# Alternative columns, the best one first.
+IDS = ("JobIDRaw", "JobID")
+TIMES = ("Submit", "Eligible", "Start", "End")
+RUN_TIMES = ("ElapsedRaw", "Elapsed")
+LIMITS = ("TimelimitRaw", "Timelimit")
+PROCESSORS = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqTRES")
+NODES = ("AllocNodes", "NNodes", "AllocTRES", "ReqTRES")
+ENERGIES = ("ConsumedEnergyRaw", "ConsumedEnergy")
+NEEDED = (IDS, ("Submit",), ("Start",), ("End", *RUN_TIMES), ("State",), (*PROCESSORS, *NODES))
+USED = frozenset((*SACCT_COLUMNS, "Cluster", *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
+
+TRES_LISTS = frozenset(("AllocTRES", "ReqTRES"))
+FREE_TEXT = frozenset(("JobName", "Comment", "AdminComment", "SubmitLine"))
+TELLING = 2  # a line that names so many used columns is a header
+DISABLED = b"Slurm accounting storage is disabled"
+MESSAGE = re.compile(rb"sacct: |slurm_\w+: |" + DISABLED)
+
+TEXT, DISTINCT = pa.string(), pa.dictionary(pa.int32(), pa.binary())
+AS_TEXT = frozenset((*IDS, *TIMES, RUN_TIMES[0], ENERGIES[0]))
+"""Columns whose values are mostly different; all others are read as a dictionary."""
 
 
 @dataclass(frozen=True)
@@ -53,27 +79,6 @@ def blocks(text: LongText) -> Iterator[Block]:
     for block in text.blocks(BLOCK_BYTES):
         yield Block(block, first_line)
         first_line += block.count(b"\n")
-
-
-# Constraints may hold the usual delimiter: rack1|rack2.
-SACCT_COMMAND = f"sacct -a -D -X -P --delimiter=';' -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
-
-# Alternative columns, the best one first.
-IDS = ("JobIDRaw", "JobID")
-TIMES = ("Submit", "Eligible", "Start", "End")
-RUN_TIMES = ("ElapsedRaw", "Elapsed")
-LIMITS = ("TimelimitRaw", "Timelimit")
-PROCESSORS = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqTRES")
-NODES = ("AllocNodes", "NNodes", "AllocTRES", "ReqTRES")
-ENERGIES = ("ConsumedEnergyRaw", "ConsumedEnergy")
-NEEDED = (IDS, ("Submit",), ("Start",), ("End", *RUN_TIMES), ("State",), (*PROCESSORS, *NODES))
-USED = frozenset((*SACCT_COLUMNS, "Cluster", *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
-
-TRES_LISTS = frozenset(("AllocTRES", "ReqTRES"))
-FREE_TEXT = frozenset(("JobName", "Comment", "AdminComment", "SubmitLine"))
-TELLING = 2  # a line that names so many used columns is a header
-DISABLED = b"Slurm accounting storage is disabled"
-MESSAGE = re.compile(rb"sacct: |slurm_\w+: |" + DISABLED)
 
 
 @dataclass(frozen=True)
@@ -142,26 +147,19 @@ def _split(header: bytes) -> tuple[str, tuple[str, ...]]:
     return delimiter, tuple(line.split(delimiter))
 
 
-IN_NAME = "\x1e"  # stands for a delimiter inside a name while the line is parsed
-SURPLUS_HINT = "if a name holds the delimiter, make JobName the last column of -o, or use --delimiter=$'\\x1f'"
-
-
-@dataclass(frozen=True)
-class RepairedBlock:
-    """A block whose lines have the right number of fields, or are empty if they could not be repaired."""
-
-    block: Block
-    skipped_lines: int
-    is_cut: bool
-
-
-def repair_lines(block: Block, layout: SacctLayout, source: TextSource) -> RepairedBlock:
+def repair_lines(block: Block, layout: SacctLayout, source: TextSource) -> tuple[Block, int, bool]:
     """Join surplus fields into the last column where that is free text; BadTrace at other odd lines unless `lenient`.
 
-    A last line without an end and with too few fields is dropped: the file was still being written.
+    Return the block, in which lines that cannot be repaired are empty, how many these are, and whether the last line,
+    without an end and with too few fields, was dropped: the file was still being written.
     """
     pieces, taken, skipped, is_cut = [], 0, 0, False
-    for number, start, line, surplus in _odd_lines(block, layout):
+    delimiter, most, behind = layout.delimiter.encode(), len(layout.columns) - 1, 0
+    for number, line in enumerate(BytesIO(block.text), block.first_line):
+        start, behind = behind, behind + len(line)
+        surplus = line.count(delimiter) - most
+        if not surplus or line in (b"\n", b"\r\n"):
+            continue
         body = line.rstrip(b"\r\n")
         is_joined = surplus > 0 and layout.ends_in_free_text
         is_cut = surplus < 0 and not line.endswith(b"\n") and not body.isspace()
@@ -171,17 +169,7 @@ def repair_lines(block: Block, layout: SacctLayout, source: TextSource) -> Repai
             skipped += 1
         pieces += [block.text[taken:start], _joined(body, layout) if is_joined else b""]
         taken = start + len(body)
-    return RepairedBlock(replace(block, text=b"".join((*pieces, block.text[taken:]))), skipped, is_cut)
-
-
-def _odd_lines(block: Block, layout: SacctLayout) -> Iterator[tuple[int, int, bytes, int]]:
-    """Yield number, first byte, text and surplus of fields (negative if some are missing) of each odd line."""
-    delimiter, most, start = layout.delimiter.encode(), len(layout.columns) - 1, 0
-    for number, line in enumerate(BytesIO(block.text), block.first_line):
-        surplus = line.count(delimiter) - most
-        if surplus and line not in (b"\n", b"\r\n"):
-            yield number, start, line, surplus
-        start += len(line)
+    return replace(block, text=b"".join((*pieces, block.text[taken:]))), skipped, is_cut
 
 
 def _joined(body: bytes, layout: SacctLayout) -> bytes:
@@ -189,11 +177,6 @@ def _joined(body: bytes, layout: SacctLayout) -> bytes:
     delimiter, last = layout.delimiter.encode(), b"" if layout.columns[-1] else layout.delimiter.encode()
     fields = body.removesuffix(last).split(delimiter, sum(map(bool, layout.columns)) - 1)
     return delimiter.join((*fields[:-1], fields[-1].replace(delimiter, IN_NAME.encode()))) + last
-
-
-TEXT, DISTINCT = pa.string(), pa.dictionary(pa.int32(), pa.binary())
-AS_TEXT = frozenset((*IDS, *TIMES, RUN_TIMES[0], ENERGIES[0]))
-"""Columns whose values are mostly different; all others are read as a dictionary."""
 
 
 @dataclass(frozen=True)
@@ -211,20 +194,21 @@ def fields_of(block: Block, layout: SacctLayout, source: TextSource) -> Fields:
 
     The last line is dropped where it has no end and too few fields: the file was still being written.
     """
-    block = replace(block, text=_without_headers(block.text, layout.header))
+    if layout.header in block.text:
+        # Dumps that were put together repeat the header.
+        text = re.sub(rb"^%b(?=\r?$)" % re.escape(layout.header), b"", block.text, flags=re.MULTILINE)
+        block = replace(block, text=text)
     try:
         return Fields(block, parsed(block.text, layout), 0, is_cut=False)
     except pa.ArrowInvalid:
-        mended = repair_lines(block, layout, source)
-    table = _with_delimiters(parsed(mended.block.text, layout), layout.delimiter)
-    return Fields(mended.block, table, mended.skipped_lines, mended.is_cut)
-
-
-def _without_headers(text: bytes, header: bytes) -> bytes:
-    """Empty the lines that repeat the header, as in dumps that were put together."""
-    if header not in text:
-        return text
-    return re.sub(rb"^%b(?=\r?$)" % re.escape(header), b"", text, flags=re.MULTILINE)
+        block, skipped, is_cut = repair_lines(block, layout, source)
+    table = parsed(block.text, layout)
+    if "JobName" in table.column_names:
+        # Put back the delimiters that `repair_lines` took out of job names.
+        index, column = table.column_names.index("JobName"), table["JobName"].combine_chunks()
+        names = pc.replace_substring(column.dictionary, pattern=IN_NAME, replacement=layout.delimiter)
+        table = table.set_column(index, "JobName", pa.DictionaryArray.from_arrays(column.indices, names))
+    return Fields(block, table, skipped, is_cut)
 
 
 def parsed(text: bytes, layout: SacctLayout) -> pa.Table:
@@ -241,12 +225,3 @@ def parsed(text: bytes, layout: SacctLayout) -> pa.Table:
         csv.ParseOptions(delimiter=layout.delimiter, quote_char=False),
         csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[], check_utf8=False),
     ).combine_chunks()
-
-
-def _with_delimiters(table: pa.Table, delimiter: str) -> pa.Table:
-    """Return the table with the delimiters that `repair_lines` took out of job names."""
-    if "JobName" not in table.column_names:
-        return table
-    index, column = table.column_names.index("JobName"), table["JobName"].combine_chunks()
-    names = pc.replace_substring(column.dictionary, pattern=IN_NAME, replacement=delimiter)
-    return table.set_column(index, "JobName", pa.DictionaryArray.from_arrays(column.indices, names))

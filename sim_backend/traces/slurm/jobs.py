@@ -48,16 +48,27 @@ from offpeak.sim_backend.traces.slurm.values import (
     whole_numbers,
 )
 
+HIGHEST_NODE_W = 20_000.0
+"""No node draws more: failing sensors report such energies, 4294967294 J or 18446744073709551614 J."""
+TIME_HINT = "times like 2026-11-20T22:01:28 are read: put SLURM_TIME_FORMAT=standard in front of sacct"
+SHOWN = 40
 OTHER_NAME = r"^\d+[_+]"
 PENDING_ARRAY = r"^(?P<number>\d+)_\["
 
+NAMES = ("User", "Account", "Partition", "JobName", "State")
+NODE_LIST, CLUSTER = "NodeList", "Cluster"
+PRIORITY = "Priority"
+_PIECE = re.compile(rb"(?:[^,\[]|\[[^\]]*\])+")
+_ONE_RANGE = re.compile(rb"([A-Za-z0-9][\w.-]*?)\[((?:\d{1,9}(?:-\d{1,9})?,?)+)\]([\w.-]*)")
+_PLAIN_NAME = re.compile(rb"[A-Za-z0-9][\w.-]*")
+_FIRST_NODE = re.compile(rb"([^,\[\s()]+)(?:\[(\w+)[^\]]*\])?(?=,|$)")
 
-@dataclass(frozen=True)
-class IdColumns:
-    """Of each line: the number, UNKNOWN if the id is none, BAD where there is no id; what else it is, or ""."""
-
-    number: Int64
-    name: pa.StringArray
+Readers = Mapping[str, Callable[[bytes], int]]
+RUN_TIME_READERS: Readers = dict(zip(RUN_TIMES, (whole_number, duration_s), strict=True))
+LIMIT_READERS: Readers = dict(zip(LIMITS, (limit_of_minutes_s, limit_of_duration_s), strict=True))
+PROCESSOR_READERS: Readers = dict.fromkeys(PROCESSORS[:2], count) | dict.fromkeys(PROCESSORS[2:], count_in("cpu"))
+PRIORITY_READERS: Readers = {PRIORITY: whole_number}
+NODE_READERS: Readers = dict.fromkeys(NODES[:2], count) | dict.fromkeys(NODES[2:], count_in("node"))
 
 
 @dataclass(frozen=True)
@@ -79,20 +90,20 @@ def is_step(fields: pa.Table) -> NDArray[np.bool_]:
     return np.asarray(pc.find_substring(fields[id_column(fields)], ".")) >= 0
 
 
-def ids_of(fields: pa.Table) -> IdColumns:
-    """Return how the jobs are called."""
+def ids_of(fields: pa.Table) -> tuple[Int64, pa.StringArray]:
+    """Return of each line the number, UNKNOWN if the id is none, BAD where there is no id; what else it is, or ""."""
     number = whole_numbers(fields[id_column(fields)].combine_chunks())
     number = np.where(number < 0, BAD, number)
     if "JobID" not in fields.column_names:
-        return IdColumns(number, pa.repeat("", len(fields)))
+        return number, pa.repeat("", len(fields))
     name = fields["JobID"].combine_chunks()
     if "JobIDRaw" in fields.column_names:
-        return IdColumns(number, pc.if_else(pc.equal(name, fields["JobIDRaw"].combine_chunks()), "", name))
+        return number, pc.if_else(pc.equal(name, fields["JobIDRaw"].combine_chunks()), "", name)
     other = pc.match_substring_regex(name, OTHER_NAME)
     # The tasks of an array that wait are one line with the number of the array.
     waiting = pc.struct_field(pc.extract_regex(name, pattern=PENDING_ARRAY), "number")
     number = np.where(other, whole_numbers(pc.fill_null(waiting, "")), number)
-    return IdColumns(number, pc.if_else(other, name, ""))
+    return number, pc.if_else(other, name, "")
 
 
 def numbered(*tables: Ids) -> tuple[Int64, ...]:
@@ -104,10 +115,6 @@ def numbered(*tables: Ids) -> tuple[Int64, ...]:
         if len(column):
             ids.number[ids.number < 0] = unused + pc.index_in(column, value_set=names).to_numpy()
     return tuple(ids.number for ids in tables)
-
-
-HIGHEST_NODE_W = 20_000.0
-"""No node draws more: failing sensors report such energies, 4294967294 J or 18446744073709551614 J."""
 
 
 def energy_of(fields: pa.Table) -> Float64:
@@ -126,9 +133,9 @@ def step_lines(fields: pa.Table, row: Int64) -> pa.Table:
     fields = fields.take(pa.array(measured))
     column = id_column(fields)
     parent = pc.list_element(pc.split_pattern(fields[column].combine_chunks(), ".", max_splits=1), 0)
-    ids, is_extern = ids_of(pa.table({column: parent})), pc.ends_with(fields[column], ".extern").combine_chunks()
-    columns = {"number": ids.number, "id": ids.name, "row": row[measured], "energy_j": energy[measured]}
-    return pa.table(columns | {"is_extern": is_extern})
+    number, name = ids_of(pa.table({column: parent}))
+    columns = {"number": number, "id": name, "row": row[measured], "energy_j": energy[measured]}
+    return pa.table(columns | {"is_extern": pc.ends_with(fields[column], ".extern").combine_chunks()})
 
 
 def plausible(energy_j: Float64, *, nodes: Int64, runtime_s: Int64) -> Float64:
@@ -169,22 +176,6 @@ def with_energy_of_steps(energy_j: Float64, number: Int64, row: Int64, steps: pa
     return np.where(np.isnan(energy_j) & (sum_j > 0), sum_j, energy_j)
 
 
-NAMES = ("User", "Account", "Partition", "JobName", "State")
-NODE_LIST, CLUSTER = "NodeList", "Cluster"
-PRIORITY = "Priority"
-_PIECE = re.compile(rb"(?:[^,\[]|\[[^\]]*\])+")
-_ONE_RANGE = re.compile(rb"([A-Za-z0-9][\w.-]*?)\[((?:\d{1,9}(?:-\d{1,9})?,?)+)\]([\w.-]*)")
-_PLAIN_NAME = re.compile(rb"[A-Za-z0-9][\w.-]*")
-_FIRST_NODE = re.compile(rb"([^,\[\s()]+)(?:\[(\w+)[^\]]*\])?(?=,|$)")
-
-Readers = Mapping[str, Callable[[bytes], int]]
-RUN_TIME_READERS: Readers = dict(zip(RUN_TIMES, (whole_number, duration_s), strict=True))
-LIMIT_READERS: Readers = dict(zip(LIMITS, (limit_of_minutes_s, limit_of_duration_s), strict=True))
-PROCESSOR_READERS: Readers = dict.fromkeys(PROCESSORS[:2], count) | dict.fromkeys(PROCESSORS[2:], count_in("cpu"))
-PRIORITY_READERS: Readers = {PRIORITY: whole_number}
-NODE_READERS: Readers = dict.fromkeys(NODES[:2], count) | dict.fromkeys(NODES[2:], count_in("node"))
-
-
 @dataclass(frozen=True)
 class JobLines:
     """The lines of jobs as `table`, and the values `read` of each column that must be valid, BAD or not.
@@ -203,10 +194,23 @@ class JobLines:
 
 def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     """Interpret the fields of jobs; `zone` is the clock of times without an offset."""
-    ids = ids_of(fields)
-    time = {name: _instants(fields, name, zone) for name in TIMES}
-    read = {id_column(fields): ids.number} | {name: either.first for name, either in time.items()}
-    columns = {"number": ids.number, "id": ids.name, **_times(time, _read(fields, RUN_TIME_READERS, read))}
+    number, other_name = ids_of(fields)
+    unknown = Instants(*[np.full(len(fields), UNKNOWN)] * 2)
+    has = frozenset(fields.column_names)
+    time = {name: instants(fields[name].combine_chunks(), zone) if name in has else unknown for name in TIMES}
+    read = {id_column(fields): number} | {name: either.first for name, either in time.items()}
+    ran_s = _read(fields, RUN_TIME_READERS, read)
+    queued_s = np.maximum(time["Submit"].first, time["Eligible"].first)
+    begin_s = start_s(time["Start"], time["End"], not_before_s=queued_s, runtime_s=ran_s)
+    is_late = (begin_s >= 0) & ((begin_s < queued_s) | (queued_s < 0))
+    columns = {
+        "number": number,
+        "id": other_name,
+        "queued_s": np.where(is_late, begin_s, queued_s),
+        "start_s": begin_s,
+        "end_s": time["End"].first,
+        "runtime_s": np.where(ran_s >= 0, ran_s, between_s(begin_s, time["End"])),
+    }
     columns["limit_s"] = _read(fields, LIMIT_READERS, read)
     columns["nodes"] = np.maximum(_read(fields, NODE_READERS, read), 0)
     processors = _read(fields, PROCESSOR_READERS, read)
@@ -214,37 +218,18 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     logged_j = energy_of(fields)
     columns["energy_j"] = plausible(logged_j, **room(columns))
     columns["is_absurd"] = ~np.isnan(logged_j) & np.isnan(columns["energy_j"])
-    if PRIORITY in fields.column_names:
+    if PRIORITY in has:
         columns[PRIORITY] = _read(fields, PRIORITY_READERS, read)
-    texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in fields.column_names))
+    texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in has))
     names = {name: _names(fields, name) for name in texts}
-    lists = _names(fields, NODE_LIST) if NODE_LIST in fields.column_names else None
+    lists = _names(fields, NODE_LIST) if NODE_LIST in has else None
     if lists is not None:
         found = (_FIRST_NODE.match(text) for text in lists.dictionary.to_pylist())
         first = [match[1] + (match[2] or b"") if match else b"" for match in found]
         names[NODE_LIST] = pa.DictionaryArray.from_arrays(lists.indices, pa.array(first, pa.binary()))
     distinct = () if lists is None else lists.dictionary.take(pc.unique(lists.indices)).to_pylist()
-    clusters = set(_names(fields, CLUSTER).dictionary.to_pylist()) if CLUSTER in fields.column_names else set()
+    clusters = set(_names(fields, CLUSTER).dictionary.to_pylist()) if CLUSTER in has else set()
     return JobLines(pa.table(columns | names), read, tuple(distinct), frozenset(clusters))
-
-
-def _times(time: Mapping[str, Instants], ran_s: Int64) -> dict[str, Int64]:
-    queued_s = np.maximum(time["Submit"].first, time["Eligible"].first)
-    begin_s = start_s(time["Start"], time["End"], not_before_s=queued_s, runtime_s=ran_s)
-    late = (begin_s >= 0) & ((begin_s < queued_s) | (queued_s < 0))
-    return {
-        "queued_s": np.where(late, begin_s, queued_s),
-        "start_s": begin_s,
-        "end_s": time["End"].first,
-        "runtime_s": np.where(ran_s >= 0, ran_s, between_s(begin_s, time["End"])),
-    }
-
-
-def _instants(fields: pa.Table, name: str, zone: tzinfo) -> Instants:
-    if name in fields.column_names:
-        return instants(fields[name].combine_chunks(), zone)
-    unknown = np.full(len(fields), UNKNOWN)
-    return Instants(unknown, unknown)
 
 
 def _read(fields: pa.Table, readers: Readers, read: dict[str, Int64]) -> Int64:
@@ -271,21 +256,20 @@ class NamedNodes:
         for text in lists:
             for piece in _PIECE.findall(text):
                 range_of = _ONE_RANGE.fullmatch(piece)
-                if range_of is not None:
-                    self._add_ranges(*range_of.groups())
-                elif _PLAIN_NAME.fullmatch(piece):
-                    self._single.add(piece)
-
-    def _add_ranges(self, before: bytes, ranges: bytes, after: bytes) -> None:
-        for each in ranges.split(b","):
-            first, _, last = each.partition(b"-")
-            begin, end = int(first), int(last or first) + 1
-            if end - begin == 1:
-                self._single.add(before + first + after)
-            elif begin < end <= MOST_NODES:
-                seen = self._numbers.setdefault((before, len(first), after), bytearray())
-                seen.extend(bytes(max(0, end - len(seen))))
-                seen[begin:end] = b"\1" * (end - begin)
+                if range_of is None:
+                    if _PLAIN_NAME.fullmatch(piece):
+                        self._single.add(piece)
+                    continue
+                before, ranges, after = range_of.groups()
+                for numbers in ranges.split(b","):
+                    first, _, last = numbers.partition(b"-")
+                    begin, end = int(first), int(last or first) + 1
+                    if end - begin == 1:
+                        self._single.add(before + first + after)
+                    elif begin < end <= MOST_NODES:
+                        seen = self._numbers.setdefault((before, len(first), after), bytearray())
+                        seen.extend(bytes(max(0, end - len(seen))))
+                        seen[begin:end] = b"\1" * (end - begin)
 
     @property
     def count(self) -> int:
@@ -301,10 +285,6 @@ def _names(fields: pa.Table, name: str) -> pa.DictionaryArray:
     if name in fields.column_names:
         return fields[name].combine_chunks()
     return pa.DictionaryArray.from_arrays(np.zeros(len(fields), np.int32), pa.array([b""], pa.binary()))
-
-
-TIME_HINT = "times like 2026-11-20T22:01:28 are read: put SLURM_TIME_FORMAT=standard in front of sacct"
-SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -327,16 +307,14 @@ def lines_of(fields: Fields, source: TextSource, *, zone: tzinfo, first_row: int
     jobs = job_lines(fields.table.filter(pa.array(~step)), zone)
     bad = np.logical_or.reduce([values == BAD for values in jobs.read.values()])
     if bad.any():
-        _refuse(fields, np.flatnonzero(~step)[int(np.argmax(bad))], jobs.read, int(np.argmax(bad)), source)
+        job = int(np.argmax(bad))
+        row_of_job = int(np.flatnonzero(~step)[job])
+        name = next(name for name, values in jobs.read.items() if values[job] == BAD)
+        value = fields.table[name].cast(pa.binary())[row_of_job].as_py()[:SHOWN].decode(errors="replace")
+        is_time = name in TIMES
+        fault = f"{name} is not a {'time' if is_time else 'value that Slurm writes'}: {value!r}"
+        source.refuse(fields.block.line_of_row(row_of_job), fault, TIME_HINT if is_time else LENIENT_HINT)
     steps = step_lines(fields.table.filter(pa.array(step)), row[step])
     table = jobs.table.append_column("row", pa.array(row[~step])).filter(pa.array(~bad))
     skipped = fields.skipped_lines + int(np.count_nonzero(bad))
     return Lines(table, steps, len(step), skipped, fields.is_cut, jobs.node_lists, jobs.clusters)
-
-
-def _refuse(fields: Fields, row: int, read: Mapping[str, Int64], job: int, source: TextSource) -> None:
-    name = next(name for name, values in read.items() if values[job] == BAD)
-    value = fields.table[name].cast(pa.binary())[row].as_py()[:SHOWN].decode(errors="replace")
-    is_time = name in TIMES
-    fault = f"{name} is not a {'time' if is_time else 'value that Slurm writes'}: {value!r}"
-    source.refuse(fields.block.line_of_row(int(row)), fault, TIME_HINT if is_time else LENIENT_HINT)

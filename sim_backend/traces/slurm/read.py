@@ -40,35 +40,85 @@ from offpeak.sim_backend.traces.slurm.runs import (
 )
 from offpeak.text import counted, printable
 
-
-@dataclass(frozen=True, eq=False)
-class JobNames(Mapping[int, str]):
-    """The name of each number; a dict of a million would take a quarter of a gigabyte. `number` is sorted."""
-
-    number: Int64
-    name: pa.StringArray
-
-    def __getitem__(self, number: int) -> str:
-        place = int(np.searchsorted(self.number, number))
-        if place == len(self.number) or self.number[place] != number:
-            raise KeyError(number)
-        return str(self.name[place])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.number.tolist())
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-
-def job_names(number: Int64, name: pa.Array) -> JobNames:
-    """Return the names by number; of one number's names the last."""
-    order = np.argsort(number, kind="stable")
-    is_last = np.diff(number[order], append=-1) != 0
-    return JobNames(number[order][is_last], name.take(pa.array(order[is_last])))
-
-
+HEADER_BYTES = 64 * 1024
+EMPTY_HINT = f"-a asks for all users' jobs and -S for earlier ones than today's: `{job_fields.SACCT_COMMAND}`"
 CUT_NOTE = "the last line is cut off and left out: the file was still being written"
+
+FIRST_KEYS = re.compile(rb"^JobId=\d+ UserId=", re.MULTILINE)
+# [^ ] is faster than \S; lines that are taken together by it are noticed by their number.
+LINE = re.compile(
+    rb"^JobId=(?P<JobIDRaw>\d+) UserId=(?P<User>[^(]*)\(\d+\) GroupId=[^(]*\(\d+\) Name=(?P<JobName>[^\x1f]*?) "
+    rb"JobState=(?P<State>[^ ]+) Partition=(?P<Partition>[^ ]*) TimeLimit=(?P<TimelimitRaw>[^ ]*) "
+    rb"StartTime=(?P<Start>[^ ]*) EndTime=(?P<End>[^ ]*) NodeList=(?P<NodeList>[^ ]*) NodeCnt=(?P<AllocNodes>\d+) "
+    rb"ProcCnt=(?P<AllocCPUS>\d+) (?:[^ ]* )*?"
+    rb"(?:ReservationName=(?P<Reservation>[^ ]*) )?(?:Tres=(?P<ReqTRES>[^ ]*) )?Account=(?P<Account>[^ ]*) "
+    rb"(?:QOS=(?P<QOS>[^ ]*) )?(?:[^ ]* )*?"
+    rb"SubmitTime=(?P<Submit>[^ ]*) EligibleTime=(?P<Eligible>\S*)"
+    rb"(?: (?:Array|Het|Pack)JobId=(?P<JobID>\d+ \w+=\d+))?",
+    re.MULTILINE,
+)
+DELIMITER = "\x1f"
+LAYOUT = job_fields.SacctLayout(b"", DELIMITER, tuple(LINE.groupindex))
+NUMBER_WITHIN = {" ArrayTaskId=": "_", " HetJobOffset=": "+", " PackJobOffset=": "+"}
+EXPECTED = "a line has JobId=, UserId=, GroupId=, Name=, JobState=, ..., SubmitTime= and EligibleTime="
+
+
+def sacct_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    """Return the log that a dump is; `name` is where it comes from, `zone` the clock of times without an offset.
+
+    Steps are left out; a malformed line raises BadTrace with its number, `lenient` skips and counts such lines.
+    Jobs that still run count with their run time so far; those that never ran are set aside in `Trace.rejected`.
+    """
+    head = text.head(HEADER_BYTES)
+    if not head or (head.isspace() and all(block.isspace() for block in text.blocks(HEADER_BYTES))):
+        raise BadTrace(f"{name}: is empty", hint=f"`{job_fields.SACCT_COMMAND}`")
+    layout, source = job_fields.layout_of(head, name), job_fields.TextSource(name, lenient)
+    parts = (job_fields.fields_of(block, layout, source) for block in job_fields.blocks(text))
+    return trace_of_fields(parts, source, zone=zone, hint=EMPTY_HINT)
+
+
+def looks_like_jobcomp(head: bytes) -> bool:
+    """Tell whether a text that begins so is a log of jobcomp/filetxt."""
+    return FIRST_KEYS.search(head) is not None
+
+
+def jobcomp_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    """Return the log; `name` is where it comes from, `zone` the clock of its times.
+
+    A malformed line raises BadTrace with its number, `lenient` skips and counts such lines. Each run of a job that was
+    requeued counts; jobs that never ran are set aside in `Trace.rejected`.
+    """
+    if not text.head(1):
+        raise BadTrace(f"{name}: is empty", hint=EXPECTED)
+    source = job_fields.TextSource(name, lenient)
+    parts = (_fields_of(block, source) for block in job_fields.blocks(text))
+    return trace_of_fields(parts, source, zone=zone, hint=EXPECTED)
+
+
+def _fields_of(block: job_fields.Block, source: job_fields.TextSource) -> job_fields.Fields:
+    """Return the lines as fields of `sacct`'s columns; BadTrace at one that is malformed, unless `lenient`."""
+    rows = LINE.findall(block.text)
+    if len(rows) == block.text.count(b"\n") + (not block.text.endswith(b"\n")):
+        return job_fields.Fields(block, _table(rows), 0, is_cut=False)
+    lines = block.text.splitlines()
+    matches = [LINE.match(line) for line in lines]
+    odd = [index for index, line in enumerate(lines) if not matches[index] and line.strip()]
+    is_cut = odd[-1:] == [len(lines) - 1] and not block.text.endswith(b"\n")
+    malformed = odd[:-1] if is_cut else odd
+    for index in malformed:
+        source.refuse(block.first_line + index, "is not a line of jobcomp/filetxt")
+    filled = b"\n".join(line if match else b"" for line, match in zip(lines, matches, strict=True))
+    rows = [match.groups(b"") for match in matches if match]
+    return job_fields.Fields(replace(block, text=filled), _table(rows), len(malformed), is_cut)
+
+
+def _table(rows: Sequence[tuple[bytes, ...]]) -> pa.Table:
+    # Arrow parses a joined text faster than it takes over values one by one.
+    table = job_fields.parsed(b"\n".join(map(DELIMITER.encode().join, rows)), LAYOUT)
+    name = table["JobID"]
+    for key, sign in NUMBER_WITHIN.items():
+        name = pc.replace_substring(name, pattern=key, replacement=sign)
+    return table.set_column(table.column_names.index("JobID"), "JobID", name)
 
 
 class _Log:
@@ -196,6 +246,13 @@ def _records(log: _Log, kept: Int64, ids: slurm_jobs.Ids, number: Int64, energy_
     nodes, processors, queue = column("nodes"), column("processors"), coded("Partition")
     texts = {name: (column(name), log.codes.pop(name).names) for name in REQUEST_COLUMNS if name in log.codes}
     request, requests = _requests(texts, queue, nodes, processors)
+    priority = column(slurm_jobs.PRIORITY) if slurm_jobs.PRIORITY in jobs else None
+    # Of one number that bears several names, that of the last job that ran counts.
+    ran = np.zeros(len(number), bool)
+    ran[kept] = True
+    ran = ran[ids.named]
+    in_order = np.concatenate([np.flatnonzero(~ran), np.flatnonzero(ran)])
+    other_names = job_names(number[ids.named[in_order]], ids.name.take(pa.array(in_order)).combine_chunks())
     return Records(
         job_id=number if len(kept) == len(number) else number[kept],
         queued_s=column("queued_s"),
@@ -209,17 +266,13 @@ def _records(log: _Log, kept: Int64, ids: slurm_jobs.Ids, number: Int64, energy_
         queue=queue,
         application=coded("JobName"),
         energy_j=energy_j,
-        job_names=_job_names(ids, kept, number),
+        job_names=other_names,
         request=request,
         requests=requests,
         array=_arrays(ids, number)[kept] if len(ids.named) else None,
         node=coded(slurm_jobs.NODE_LIST) if slurm_jobs.NODE_LIST in log.codes else None,
-        priority=_priority(column(slurm_jobs.PRIORITY)) if slurm_jobs.PRIORITY in jobs else None,
+        priority=priority if priority is not None and (priority >= 0).any() else None,
     )
-
-
-def _priority(recorded: Int64) -> Int64 | None:
-    return recorded if (recorded >= 0).any() else None
 
 
 def _requests(
@@ -249,91 +302,28 @@ def _arrays(ids: slurm_jobs.Ids, number: Int64) -> Int64:
     return array
 
 
-def _job_names(ids: slurm_jobs.Ids, kept: Int64, number: Int64) -> JobNames:
-    """Return the other names of all jobs; of one number that bears several, that of the last one that ran."""
-    ran = np.zeros(len(number), bool)
-    ran[kept] = True
-    ran = ran[ids.named]
-    in_order = np.concatenate([np.flatnonzero(~ran), np.flatnonzero(ran)])
-    return job_names(number[ids.named[in_order]], ids.name.take(pa.array(in_order)).combine_chunks())
+@dataclass(frozen=True, eq=False)
+class JobNames(Mapping[int, str]):
+    """The name of each number; a dict of a million would take a quarter of a gigabyte. `number` is sorted."""
+
+    number: Int64
+    name: pa.StringArray
+
+    def __getitem__(self, number: int) -> str:
+        place = int(np.searchsorted(self.number, number))
+        if place == len(self.number) or self.number[place] != number:
+            raise KeyError(number)
+        return str(self.name[place])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.number.tolist())
+
+    def __len__(self) -> int:
+        return len(self.number)
 
 
-HEADER_BYTES = 64 * 1024
-EMPTY_HINT = f"-a asks for all users' jobs and -S for earlier ones than today's: `{job_fields.SACCT_COMMAND}`"
-
-
-def sacct_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
-    """Return the log that a dump is; `name` is where it comes from, `zone` the clock of times without an offset.
-
-    Steps are left out; a malformed line raises BadTrace with its number, `lenient` skips and counts such lines.
-    Jobs that still run count with their run time so far; those that never ran are set aside in `Trace.rejected`.
-    """
-    head = text.head(HEADER_BYTES)
-    if not head or (head.isspace() and all(block.isspace() for block in text.blocks(HEADER_BYTES))):
-        raise BadTrace(f"{name}: is empty", hint=f"`{job_fields.SACCT_COMMAND}`")
-    layout, source = job_fields.layout_of(head, name), job_fields.TextSource(name, lenient)
-    parts = (job_fields.fields_of(block, layout, source) for block in job_fields.blocks(text))
-    return trace_of_fields(parts, source, zone=zone, hint=EMPTY_HINT)
-
-
-FIRST_KEYS = re.compile(rb"^JobId=\d+ UserId=", re.MULTILINE)
-# [^ ] is faster than \S; lines that are taken together by it are noticed by their number.
-LINE = re.compile(
-    rb"^JobId=(?P<JobIDRaw>\d+) UserId=(?P<User>[^(]*)\(\d+\) GroupId=[^(]*\(\d+\) Name=(?P<JobName>[^\x1f]*?) "
-    rb"JobState=(?P<State>[^ ]+) Partition=(?P<Partition>[^ ]*) TimeLimit=(?P<TimelimitRaw>[^ ]*) "
-    rb"StartTime=(?P<Start>[^ ]*) EndTime=(?P<End>[^ ]*) NodeList=(?P<NodeList>[^ ]*) NodeCnt=(?P<AllocNodes>\d+) "
-    rb"ProcCnt=(?P<AllocCPUS>\d+) (?:[^ ]* )*?"
-    rb"(?:ReservationName=(?P<Reservation>[^ ]*) )?(?:Tres=(?P<ReqTRES>[^ ]*) )?Account=(?P<Account>[^ ]*) "
-    rb"(?:QOS=(?P<QOS>[^ ]*) )?(?:[^ ]* )*?"
-    rb"SubmitTime=(?P<Submit>[^ ]*) EligibleTime=(?P<Eligible>\S*)"
-    rb"(?: (?:Array|Het|Pack)JobId=(?P<JobID>\d+ \w+=\d+))?",
-    re.MULTILINE,
-)
-DELIMITER = "\x1f"
-LAYOUT = job_fields.SacctLayout(b"", DELIMITER, tuple(LINE.groupindex))
-NUMBER_WITHIN = {" ArrayTaskId=": "_", " HetJobOffset=": "+", " PackJobOffset=": "+"}
-EXPECTED = "a line has JobId=, UserId=, GroupId=, Name=, JobState=, ..., SubmitTime= and EligibleTime="
-
-
-def looks_like_jobcomp(head: bytes) -> bool:
-    """Tell whether a text that begins so is a log of jobcomp/filetxt."""
-    return FIRST_KEYS.search(head) is not None
-
-
-def jobcomp_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
-    """Return the log; `name` is where it comes from, `zone` the clock of its times.
-
-    A malformed line raises BadTrace with its number, `lenient` skips and counts such lines. Each run of a job that was
-    requeued counts; jobs that never ran are set aside in `Trace.rejected`.
-    """
-    if not text.head(1):
-        raise BadTrace(f"{name}: is empty", hint=EXPECTED)
-    source = job_fields.TextSource(name, lenient)
-    parts = (_fields_of(block, source) for block in job_fields.blocks(text))
-    return trace_of_fields(parts, source, zone=zone, hint=EXPECTED)
-
-
-def _fields_of(block: job_fields.Block, source: job_fields.TextSource) -> job_fields.Fields:
-    """Return the lines as fields of `sacct`'s columns; BadTrace at one that is malformed, unless `lenient`."""
-    rows = LINE.findall(block.text)
-    if len(rows) == block.text.count(b"\n") + (not block.text.endswith(b"\n")):
-        return job_fields.Fields(block, _table(rows), 0, is_cut=False)
-    lines = block.text.splitlines()
-    matches = [LINE.match(line) for line in lines]
-    odd = [index for index, line in enumerate(lines) if not matches[index] and line.strip()]
-    is_cut = odd[-1:] == [len(lines) - 1] and not block.text.endswith(b"\n")
-    malformed = odd[:-1] if is_cut else odd
-    for index in malformed:
-        source.refuse(block.first_line + index, "is not a line of jobcomp/filetxt")
-    filled = b"\n".join(line if match else b"" for line, match in zip(lines, matches, strict=True))
-    rows = [match.groups(b"") for match in matches if match]
-    return job_fields.Fields(replace(block, text=filled), _table(rows), len(malformed), is_cut)
-
-
-def _table(rows: Sequence[tuple[bytes, ...]]) -> pa.Table:
-    # Arrow parses a joined text faster than it takes over values one by one.
-    table = job_fields.parsed(b"\n".join(map(DELIMITER.encode().join, rows)), LAYOUT)
-    name = table["JobID"]
-    for key, sign in NUMBER_WITHIN.items():
-        name = pc.replace_substring(name, pattern=key, replacement=sign)
-    return table.set_column(table.column_names.index("JobID"), "JobID", name)
+def job_names(number: Int64, name: pa.Array) -> JobNames:
+    """Return the names by number; of one number's names the last."""
+    order = np.argsort(number, kind="stable")
+    is_last = np.diff(number[order], append=-1) != 0
+    return JobNames(number[order][is_last], name.take(pa.array(order[is_last])))

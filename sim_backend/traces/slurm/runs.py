@@ -35,20 +35,6 @@ ENDED = frozenset(
 )
 KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED
 
-
-def _whole(name: str) -> str:
-    """Return the state that `sacct` without -P has cut to a column of ten letters, or the name as it is."""
-    if not name.endswith("+"):
-        return name
-    begins = [known for known in KNOWN if known.startswith(name[:-1])]
-    return begins[0] if len(begins) == 1 else name
-
-
-def is_one_of(among: frozenset[str], code: Int64, names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return for each job, by the code of its state, whether the state is one of these."""
-    return np.array([name in among for name in names], np.bool_)[code]
-
-
 REASONS = (
     "never started",
     "start unknown",
@@ -61,6 +47,13 @@ RAN = -1
 CLOCK_S = 1
 FEW = 3
 """So many lines may contradict each other in any accounting."""
+
+REQUEST_COLUMNS = ("ReqTRES", "AllocTRES", "QOS", "Reservation", "Constraints")
+"""The columns of requests, in addition to the partition and the allocation."""
+
+WHOLE_NODES = 2
+"""A job that was given more than so many times the processors that it requested has its nodes alone: a scheduler that
+gives out whole cores gives at most two threads for one."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,13 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
 
     Lines of one number and start are one run; the one that lasted longest counts.
     """
-    names = tuple(_whole(text.decode(errors="replace").partition(" ")[0]) for text in states)
+
+    def whole(name: str) -> str:
+        """Return the state that `sacct` without -P has cut to a column of ten letters, or the name as it is."""
+        begins = [known for known in KNOWN if known.startswith(name[:-1])] if name.endswith("+") else []
+        return begins[0] if len(begins) == 1 else name
+
+    names = tuple(whole(text.decode(errors="replace").partition(" ")[0]) for text in states)
     is_running = is_one_of(RUNNING, jobs.get("State"), names) & (jobs.get("end_s") < 0)
     reason = _reason(jobs, is_running, names)
     once = _once(number, jobs)
@@ -92,12 +91,15 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
     end_s, held_s = jobs.get("end_s"), jobs.get("end_s") - jobs.get("start_s")
     is_suspended = is_one_of(frozenset(("SUSPENDED",)), jobs.get("State"), names)
     suspended = kept[(is_suspended | ((end_s >= 0) & (held_s > jobs.get("runtime_s") + CLOCK_S)))[kept]]
+    of_state = np.bincount(jobs.get("State")[kept], minlength=len(names)).tolist()
+    strange = {name: count for name, count in zip(names, of_state, strict=True) if count and name not in KNOWN}
+    strange_text = f"in an unknown state ({', '.join(sorted(strange))}): counted as having run"
     notes = (
         *note_on(int(np.count_nonzero(is_running[kept])), "still running: counted with the run time so far"),
         *note_on(_repeated(number[kept]), "of requeued jobs: counted as jobs of their own", "more run"),
         *note_on(repeated, "of a job that is there already: left out", "line"),
         *note_on(len(suspended), "suspended for a time: not counted for the nodes in use at once"),
-        *_state_notes(jobs.get("State")[kept], names),
+        *note_on(sum(strange.values()), strange_text),
     )
     reason, number = reason[left], number[left]
     rejected = (rejected_jobs(text, np.unique(number[reason == index])) for index, text in enumerate(REASONS))
@@ -120,6 +122,11 @@ def count_of_other_clusters(number: Int64, jobs: ColumnStore) -> int:
         return len(others)
     at_once = np.count_nonzero(start_s[again] + CLOCK_S < (start_s + runtime_s)[again - 1])
     return int(at_once) if at_once > max(FEW, len(again) / 2) else 0
+
+
+def is_one_of(among: frozenset[str], code: Int64, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return for each job, by the code of its state, whether the state is one of these."""
+    return np.array([name in among for name in names], np.bool_)[code]
 
 
 def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[np.int8]:
@@ -160,21 +167,6 @@ def _repeated(number: Int64) -> int:
     return int(np.count_nonzero(in_order[1:] == in_order[:-1]))
 
 
-def _state_notes(state: Int64, names: tuple[str, ...]) -> tuple[str, ...]:
-    jobs = np.bincount(state, minlength=len(names)).tolist()
-    strange = {name: count for name, count in zip(names, jobs, strict=True) if count and name not in KNOWN}
-    what = f"in an unknown state ({', '.join(sorted(strange))}): counted as having run"
-    return note_on(sum(strange.values()), what)
-
-
-REQUEST_COLUMNS = ("ReqTRES", "AllocTRES", "QOS", "Reservation", "Constraints")
-"""The columns of requests, in addition to the partition and the allocation."""
-
-WHOLE_NODES = 2
-"""A job that was given more than so many times the processors that it requested has its nodes alone: a scheduler that
-gives out whole cores gives at most two threads for one."""
-
-
 class SlurmRow(NamedTuple):
     """The request and the allocation of a job in a line, as text of sacct."""
 
@@ -211,6 +203,10 @@ def _terms(row: SlurmRow, requested: Tres, given: Tres, tres: str) -> RequestTer
     apart = row.nodes <= max(requested.nodes, 1) or whole_nodes or requested.gpus > 0
     # Where Slurm does not manage memory, a job that requests none is listed with all memory of its nodes.
     memory_mib = 0 if given.cpus and not given.memory_mib else requested.memory_mib
+    if requested.gpus and not requested.gpu_type:
+        # The model has no requests of several types of GPUs: any GPUs are taken.
+        others = [entry for entry in tres.split(",") if not entry.startswith("gres/gpu")]
+        tres = ",".join([*others, f"gres/gpu={requested.gpus}"])
     return RequestTerms(
         partitions=row.partition,
         nodes=row.nodes if apart else max(requested.nodes, 1),
@@ -226,14 +222,8 @@ def _terms(row: SlurmRow, requested: Tres, given: Tres, tres: str) -> RequestTer
         excluded="",
         licences="",
         whole_nodes=whole_nodes,
-        # The model has no requests of several types of GPUs: any GPUs are taken.
-        per_job=tres if requested.gpu_type else _without_types(tres, requested.gpus),
+        per_job=tres,
         per_node="",
         per_socket="",
         per_task="",
     )
-
-
-def _without_types(tres: str, gpus: int) -> str:
-    others = [entry for entry in tres.split(",") if not entry.startswith("gres/gpu")]
-    return ",".join([*others, f"gres/gpu={gpus}"]) if gpus else tres

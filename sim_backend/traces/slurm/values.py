@@ -24,6 +24,14 @@ MOST = 10**15  # a field that says more makes no sense, and sums of such numbers
 COUNT = re.compile(rb"(\d+(?:\.\d+)?)([KMGT]?)")
 POWERS = {b"": 0, b"K": 1, b"M": 2, b"G": 3, b"T": 4}
 
+UNKNOWN_TEXTS = pa.array(["", "Unknown", "None", "N/A"])
+UNKNOWN_WIDTHS = tuple(len(text) for text in UNKNOWN_TEXTS.to_pylist())
+LOCAL_WIDTH = len("2026-11-20T22:01:28")
+UNIX_WIDTH = len("1795212088")
+OFFSET_WIDTHS = tuple(LOCAL_WIDTH + len(offset) for offset in ("Z", "+01", "+0100", "+01:00"))
+# A time before or after was never set.
+EARLIEST_S, LATEST_S = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1990, 2100))
+
 
 def by_distinct(column: pa.DictionaryArray, read: Callable[[bytes], int]) -> Int64:
     """Return the result of `read` for each value; it is called once for each distinct value."""
@@ -103,15 +111,6 @@ def _joules(text: bytes) -> float:
     return float(match[1]) * 1000.0 ** POWERS[match[2]] if match else float("nan")
 
 
-UNKNOWN_TEXTS = pa.array(["", "Unknown", "None", "N/A"])
-UNKNOWN_WIDTHS = tuple(len(text) for text in UNKNOWN_TEXTS.to_pylist())
-LOCAL_WIDTH = len("2026-11-20T22:01:28")
-UNIX_WIDTH = len("1795212088")
-OFFSET_WIDTHS = tuple(LOCAL_WIDTH + len(offset) for offset in ("Z", "+01", "+0100", "+01:00"))
-# A time before or after was never set.
-EARLIEST_S, LATEST_S = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1990, 2100))
-
-
 @dataclass(frozen=True)
 class Instants:
     """The first and the last instant [Unix s] that a time can mean; UNKNOWN or BAD in both."""
@@ -139,18 +138,16 @@ def _iso_s(column: pa.StringArray, kind: pa.DataType) -> Int64:
     try:
         return np.asarray(np.maximum(column.cast(kind).cast(pa.int64()), 0))
     except pa.ArrowInvalid:
-        texts = column.cast(pa.binary()).to_pylist()
-        return np.array([_one_iso_s(text, aware=kind.tz is not None) for text in texts], np.int64)
-
-
-def _one_iso_s(text: bytes, *, aware: bool) -> int:
-    try:
-        time = datetime.fromisoformat(text.decode())
-    except ValueError:
-        return BAD
-    if (time.tzinfo is not None) != aware:
-        return BAD
-    return max(int((time if aware else time.replace(tzinfo=UTC)).timestamp()), 0)
+        times_s, is_aware = [], kind.tz is not None
+    for text in column.cast(pa.binary()).to_pylist():
+        try:
+            time = datetime.fromisoformat(text.decode())
+        except ValueError:
+            times_s.append(BAD)
+            continue
+        seconds = int((time if is_aware else time.replace(tzinfo=UTC)).timestamp())
+        times_s.append(max(seconds, 0) if (time.tzinfo is not None) == is_aware else BAD)
+    return np.array(times_s, np.int64)
 
 
 READ_BY_WIDTH: Mapping[tuple[int, ...], Callable[[pa.StringArray], Int64]] = {

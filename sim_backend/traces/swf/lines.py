@@ -30,7 +30,8 @@ MARK = np.uint8(ord("\r"))  # no text bears it once the other blanks are spaces
 OTHER_BLANKS_AS_SPACES = bytes.maketrans(OTHER_BLANKS, b"    ")
 IN_NUMBERS_AND_BLANKS = b"0123456789+-.eE \n"
 COMMENT_LINE = re.compile(rb"^[ ]*;.*(?:\n|\Z)", re.MULTILINE)
-
+# What the column-wise parser takes for a number, no more and no less.
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 Columns = dict[int, Float64]
 
@@ -50,25 +51,19 @@ class SwfLines:
 
 def split_lines(text: bytes) -> SwfLines:
     """Separate the comments, which may be anywhere, from the job lines."""
-    parts = [_split_piece(piece) for piece in _pieces(text)]
-    comments = tuple(line for part in parts for line in part.comments)
-    return SwfLines(comments, b"".join(part.body for part in parts).lstrip(b"\n").rstrip(b" "))
-
-
-def _split_piece(piece: bytes) -> SwfLines:
-    if any(blank in piece for blank in OTHER_BLANKS):
-        piece = piece.translate(OTHER_BLANKS_AS_SPACES)
-    comments = COMMENT_LINE.findall(piece) if b";" in piece else []
-    body = COMMENT_LINE.sub(b"", piece) if comments else piece
-    return SwfLines(tuple(line.decode(errors="replace").strip() for line in comments), _with_single_blanks(body))
-
-
-def _pieces(text: bytes) -> Iterator[bytes]:
+    comments: list[str] = []
+    bodies: list[bytes] = []
     start = 0
     while start < len(text):
         end = text.find(b"\n", start + PIECE_BYTES) + 1 or len(text)
-        yield text[start:end]
-        start = end
+        piece, start = text[start:end], end
+        if any(blank in piece for blank in OTHER_BLANKS):
+            piece = piece.translate(OTHER_BLANKS_AS_SPACES)
+        if b";" in piece:
+            comments += [line.decode(errors="replace").strip() for line in COMMENT_LINE.findall(piece)]
+            piece = COMMENT_LINE.sub(b"", piece)
+        bodies.append(_with_single_blanks(piece))
+    return SwfLines(tuple(comments), b"".join(bodies).lstrip(b"\n").rstrip(b" "))
 
 
 def _with_single_blanks(text: bytes) -> bytes:
@@ -132,15 +127,14 @@ def are_usable(columns: Columns) -> bool:
     return small and bool(submitted.all())
 
 
-# What the column-wise parser takes for a number, no more and no less.
-NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-
-
 def malformed_lines(text: LongText, wanted: tuple[int, ...]) -> Iterator[tuple[int, str]]:
     """Yield line number, counted from 1 as an editor does, and fault. Slow: only for texts that do not parse."""
-    expected = expected_columns(text, wanted)
+    expected, read = expected_columns(text, wanted), max(COLUMNS, *wanted)
     for number, fields in _job_lines(text):
-        if fault := _fault(fields, expected, wanted):
+        # If most lines have more columns than are read, the number and content of these are not checked.
+        if len(fields) < read or len(fields) > read == expected:
+            yield number, f"{len(fields)} fields where {expected} are expected"
+        elif fault := number_fault(fields, range(1, read + 1), wanted):
             yield number, fault
 
 
@@ -161,14 +155,6 @@ def expected_columns(text: LongText, wanted: tuple[int, ...]) -> int:
     fewest = max(COLUMNS, *wanted)
     counts = Counter(len(fields) for _, fields in _job_lines(text))
     return max((columns for columns in counts if columns >= fewest), key=lambda c: (counts[c], -c), default=fewest)
-
-
-def _fault(fields: list[bytes], expected: int, wanted: tuple[int, ...]) -> str:
-    read = max(COLUMNS, *wanted)
-    # If most lines have more columns than are read, the number and content of these are not checked.
-    if len(fields) < read or len(fields) > read == expected:
-        return f"{len(fields)} fields where {expected} are expected"
-    return number_fault(fields, range(1, read + 1), wanted)
 
 
 def number_fault(fields: list[bytes], numeric: Iterable[int], wanted: Collection[int]) -> str:

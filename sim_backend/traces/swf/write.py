@@ -2,8 +2,7 @@
 
 import gzip
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -46,23 +45,17 @@ def write_swf(
         "TimeZoneString": zone,
         "NodePowerColumn": POWER_COLUMN if table.num_columns == POWER_COLUMN else None,
     }
-    with _opened(path) as sink:
-        sink.write(_header(directives, notes).encode())
-        csv.write_csv(table, sink, AS_SWF)
-
-
-@contextmanager
-def _opened(path: Path | Literal["-"]) -> Iterator[BinaryIO | gzip.GzipFile]:
-    if not isinstance(path, Path):
-        yield sys.stdout.buffer
-        return
-    with replacing(path) as file, _compressed(file, path) as sink:
-        yield sink
-
-
-def _header(directives: dict[str, object], notes: tuple[str, ...]) -> str:
     known = [f"; {name}: {value}\n" for name, value in directives.items() if value is not None]
-    return "".join(known + [f"; Note: {line}\n" for note in notes for line in note.splitlines()])
+    header = "".join(known + [f"; Note: {line}\n" for note in notes for line in note.splitlines()]).encode()
+    with ExitStack() as open_files:
+        sink: BinaryIO | gzip.GzipFile = sys.stdout.buffer
+        if isinstance(path, Path):
+            sink = open_files.enter_context(replacing(path))
+            if path.suffix == ".gz":
+                # No name and no time in the gzip header: they would make each file different.
+                sink = open_files.enter_context(gzip.GzipFile("", "wb", GZIP_LEVEL, sink, mtime=0))
+        sink.write(header)
+        csv.write_csv(table, sink, AS_SWF)
 
 
 def _table(jobs: Jobs) -> pa.Table:
@@ -85,10 +78,3 @@ def _table(jobs: Jobs) -> pa.Table:
     if np.isfinite(jobs.node_power_w).any():
         fields[POWER_COLUMN] = np.nan_to_num(jobs.node_power_w, nan=-1.0)
     return pa.table({str(field): values for field, values in fields.items()})
-
-
-def _compressed(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO | gzip.GzipFile]:
-    if path.suffix != ".gz":
-        return nullcontext(file)
-    # No name and no time in the gzip header: they would make each file different.
-    return gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0)
