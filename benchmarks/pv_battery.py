@@ -21,8 +21,8 @@ from offpeak.model.step_series import Series
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.replay_case import prepare
-from offpeak.sim_backend.comparison.compare import compare
-from offpeak.sim_backend.comparison.devices import load_of_run, with_device_bills
+from offpeak.sim_backend.comparison.compare import compare, site_load
+from offpeak.sim_backend.comparison.devices import with_device_bills
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.read import read_log
 
@@ -71,7 +71,7 @@ def main() -> None:
         trace = read_log(str(given.log), lenient=False, zone=UTC)
         prepared = prepare(trace, settings, start=first)
         comparison = compare(prepared.case, (parse_policy("easy", settings.scheduling),))
-        load = load_of_run(comparison, comparison.runs[0])
+        load = site_load(comparison.case, comparison.runs[0].usage, comparison.runs[0].sleep)
         mean_kw = float(np.average(load.load_kw, weights=np.diff(load.edges_s)))
         end_s = int(start_s[-1]) + 3600
         pv = Series(start_s, end_s, watts / 1000 * PERFORMANCE * mean_kw, "kW", given.weather.name)

@@ -27,6 +27,7 @@ from offpeak.sim_backend.nodes.power_curve import StandingDraw, standing_charge
 from offpeak.sim_backend.replay.schedule import Schedule
 
 NO_PARTITION = "none"
+MOST_PERIODS = 120
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,12 @@ def breakdown(
 
     A job that never started is in none of them.
     """
-    case, run = _of_those_that_ran(comparison.case, run)
+    case, schedule = comparison.case, run.schedule
+    ran = schedule.start_s != NOT_YET
+    if not ran.all():
+        case = replace(case, jobs=case.jobs.take(ran), node_power_w=case.node_power_w[ran])
+        ended = Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
+        run = replace(run, schedule=ended, usage=usage_of(case, ended, run.usage.begin_s, run.usage.until_s))
     if kind == "class":
         return _by_group(case, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
     if kind == "user":
@@ -60,18 +66,12 @@ def breakdown(
         partition, texts = names.partitions(case.jobs)
         rows = _by_group(case, run, (*texts, NO_PARTITION), np.where(partition < 0, len(texts), partition))
         return tuple(row for row in rows if row.jobs)
-    return _by_day(case, run)
-
-
-def _of_those_that_ran(case: ReplayCase, run: PolicyRun) -> tuple[ReplayCase, PolicyRun]:
-    schedule = run.schedule
-    ran = schedule.start_s != NOT_YET
-    if ran.all():
-        return case, run
-    some = replace(case, jobs=case.jobs.take(ran), node_power_w=case.node_power_w[ran])
-    ended = Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
-    usage = usage_of(some, ended, run.usage.begin_s, run.usage.until_s)
-    return some, replace(run, schedule=ended, usage=usage)
+    aligned = case.prices.aligned
+    edges_s = day_edges_s(aligned, run.usage.begin_s, run.usage.until_s)
+    days = tuple(date_text(int(edge_s) + aligned.offset_s, aligned.zone) for edge_s in edges_s[:-1])
+    ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(days) - 1)
+    energy_j, cost = (used_by_day(run, edges_s, meter) for meter in _meters(case))
+    return _rows(case, run, days, ending, energy_j, cost)
 
 
 def _by_group(case: ReplayCase, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
@@ -84,15 +84,6 @@ def _meters(case: ReplayCase) -> tuple[StepIntegral, StepIntegral]:
     """Return the meters of energy and money."""
     aligned = case.prices.aligned
     return integrate_constant(1.0), integrate_series(aligned.series, aligned.offset_s)
-
-
-def _by_day(case: ReplayCase, run: PolicyRun) -> tuple[BreakdownRow, ...]:
-    aligned = case.prices.aligned
-    edges_s = day_edges_s(aligned, run.usage.begin_s, run.usage.until_s)
-    names = tuple(date_text(int(edge_s) + aligned.offset_s, aligned.zone) for edge_s in edges_s[:-1])
-    ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
-    energy_j, cost = (used_by_day(run, edges_s, meter) for meter in _meters(case))
-    return _rows(case, run, names, ending, energy_j, cost)
 
 
 def day_edges_s(aligned: AlignedSeries, begin_s: int, until_s: int) -> Int64:
@@ -151,9 +142,6 @@ def _rows(
         )
         for at, name in enumerate(names)
     )
-
-
-MOST_PERIODS = 120
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from offpeak.plugin.queue_hook.facts import PriceIntegral
 from offpeak.plugin.queue_hook.start_times import LEAST_SAVING
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.prices.bill import demand_peaks
-from offpeak.sim_backend.case.electricity import Cooling, cooling_of, decision_series, peak_times
+from offpeak.sim_backend.case.electricity import cooling_of, decision_series, peak_times
 from offpeak.sim_backend.case.machine_size import backlog_s
 from offpeak.sim_backend.case.replay_case import ReplayCase, guessed_end_s
 from offpeak.sim_backend.case.site_jobs import engine_case_of
@@ -107,7 +107,11 @@ def compare(
     Raises BadInput if jobs never start under a policy: one may start none on-peak, and prices be so always.
     """
     begin_s = int(case.jobs.submit_s[0])
-    case, schedules = _replay_all(case, policies, progress)
+    replays = [_replay_to_its_end(case, policy, progress) for policy in policies]
+    until_s = max(int(played.end_s.max()) for played, _ in replays)
+    aligned = case.prices.aligned.until(max(needed_s for _, needed_s in replays))
+    case = replace(case, prices=replace(case.prices, aligned=aligned))
+    schedules = [_rested(played, until_s) for played, _ in replays]
     ends_s = [int(schedule.end_s.max()) for schedule in schedules]
 
     @cache
@@ -116,30 +120,28 @@ def compare(
         return _run(case, policies[number], schedules[number], usage, meters_of(case, until_s))
 
     @cache
-    def first_until(until_s: int) -> PolicyOutcome:
-        run = run_until(0, until_s)
-        return outcome_of(run, run, case.jobs, case.machine, currency, names=case.names)
+    def outcome_until(number: int, until_s: int) -> PolicyOutcome:
+        run, baseline = run_until(number, until_s), run_until(0, until_s)
+        return outcome_of(run, baseline, case.jobs, case.machine, aligned.series.currency, names=case.names)
 
-    currency = case.prices.aligned.series.currency
+    def held_wait_s(policy: Policy, run: PolicyRun, baseline: PolicyRun) -> float | None:
+        """Return how much longer those jobs wait that the policy may keep back, None if it may keep back none."""
+        may_wait = policy.hold(case.jobs) > 0 if policy.hold else np.zeros(len(case.jobs), np.bool_)
+        longer_s = (run.schedule.start_s - baseline.schedule.start_s)[may_wait]
+        return float(longer_s.mean()) if len(longer_s) else None
+
     pair_ends_s = [max(end_s, ends_s[0]) for end_s in ends_s]
     runs = tuple(run_until(number, until_s) for number, until_s in enumerate(pair_ends_s))
     baselines = tuple(run_until(0, until_s) for until_s in pair_ends_s)
     outcomes = tuple(
         replace(
-            outcome_of(run, baseline, case.jobs, case.machine, currency, names=case.names),
-            held_wait_s=_held_wait_s(case, policy, run, baseline),
-            baseline=first_until(run.usage.until_s),
+            outcome_until(number, until_s),
+            held_wait_s=held_wait_s(policies[number], runs[number], baselines[number]),
+            baseline=outcome_until(0, until_s),
         )
-        for policy, run, baseline in zip(policies, runs, baselines, strict=True)
+        for number, until_s in enumerate(pair_ends_s)
     )
     return Comparison(case, runs, baselines, outcomes)
-
-
-def _held_wait_s(case: ReplayCase, policy: Policy, run: PolicyRun, baseline: PolicyRun) -> float | None:
-    """Return how much longer those jobs wait that the policy may keep back, None if it may keep back none."""
-    may_wait = policy.hold(case.jobs) > 0 if policy.hold else np.zeros(len(case.jobs), np.bool_)
-    longer_s = (run.schedule.start_s - baseline.schedule.start_s)[may_wait]
-    return float(longer_s.mean()) if len(longer_s) else None
 
 
 def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
@@ -154,7 +156,9 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
         log = join_node_logs([pool.node_log for pool in pools])
         sleep = SleepOutcome(log, figures, sum(map(lowest_of_pool, pools)), pools)
         charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
-    cooling = _cooling(case, usage, meters, sleep)
+    cooling = None
+    if case.room is not None:
+        cooling = cooling_of(case.room, curve_of_run(usage, sleep), meters.price, meters.carbon)
     return PolicyRun(policy.name, schedule, usage, charges, sleep, cooling, demand_of(case, usage, sleep))
 
 
@@ -193,12 +197,6 @@ def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Dem
     return Demand(max((each.power_kw for each in peaks), default=None), sum(each.cost_with_tax for each in peaks))
 
 
-def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome | None) -> Cooling | None:
-    if case.room is None:
-        return None
-    return cooling_of(case.room, curve_of_run(usage, sleep), meters.price, meters.carbon)
-
-
 def curve_of_run(usage: Usage, sleep: SleepOutcome | None) -> PowerCurve:
     """Return the machine's power over the period of a run's usage, with the sleep of its nodes if they can sleep."""
     if sleep is None:
@@ -218,19 +216,6 @@ def curve_of(usage: Usage, draw: StandingDraw | None) -> PowerCurve:
     columns = ("size", "node_power_w", "start_s", "end_s")
     some = usage if ran.all() else replace(usage, **{name: getattr(usage, name)[ran] for name in columns})
     return power_curve(some) if draw is None else powered_curve(some, draw)
-
-
-def _replay_all(
-    case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None
-) -> tuple[ReplayCase, list[Schedule]]:
-    """Replay under each policy; the case has prices that reach as far as any schedule. Nodes that can sleep go on until
-    the last end.
-    """
-    replays = [_replay_to_its_end(case, policy, progress) for policy in policies]
-    until_s = max(int(played.end_s.max()) for played, _ in replays)
-    aligned = case.prices.aligned.until(max(needed_s for _, needed_s in replays))
-    reaching = replace(case, prices=replace(case.prices, aligned=aligned))
-    return reaching, [_rested(played, until_s) for played, _ in replays]
 
 
 def _replay_to_its_end(
@@ -278,40 +263,32 @@ def _replay(
     case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None = None
 ) -> Replayed:
     """Replay up to the last job's end. Raises BadInput for a policy that does not know the nodes of the case."""
-    if policy.hold is not None:
-        return _held_replay(case, policy, peaks, progress)
-    played = (_cluster_replay if case.is_mixed else _unit_replay)(case, policy, peaks)
-    played.run(partial(progress, policy.name) if progress else None)
-    return played
-
-
-def _unit_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
-    machine: PoweredMachine | int = case.machine.size
-    if policy.capacity:
-        assert isinstance(case.nodes, PoweredMachine)
-        machine = case.nodes
-    return unit_replay(
-        case.jobs,
-        case.node_power_w,
-        machine,
-        policy,
-        peaks=peaks,
-        without_limit=case.without_limit,
-        shaving=_peak_rules(case, policy),
-    )
-
-
-def _held_replay(
-    case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
-) -> Schedule:
-    """Replay under a policy that keeps jobs back: each is submitted when it may start."""
-    assert policy.hold is not None
+    if policy.hold is None:
+        if case.is_mixed:
+            played = _cluster_replay(case, policy, peaks)
+        else:
+            machine: PoweredMachine | int = case.machine.size
+            if policy.capacity:
+                assert isinstance(case.nodes, PoweredMachine)
+                machine = case.nodes
+            played = unit_replay(
+                case.jobs,
+                case.node_power_w,
+                machine,
+                policy,
+                peaks=peaks,
+                without_limit=case.without_limit,
+                shaving=_peak_rules(case, policy),
+            )
+        played.run(partial(progress, policy.name) if progress else None)
+        return played
+    # Each job that is kept back is submitted when it may start.
     release_s = release_times_s(case, policy.hold(case.jobs))
     order = np.argsort(release_s, kind="stable")
     jobs = replace(case.jobs, submit_s=release_s).take(order)
     moved = replace(case, jobs=jobs, node_power_w=case.node_power_w[order])
-    played = _replay(moved, replace(policy, hold=None), peaks, progress)
-    made = _rested(played, int(played.end_s.max()))
+    released = _replay(moved, replace(policy, hold=None), peaks, progress)
+    made = _rested(released, int(released.end_s.max()))
     back = np.argsort(order)
     lost = made.lost._replace(job=order[made.lost.job])
     return Schedule(made.start_s[back], made.end_s[back], made.simulate_s, lost=lost)

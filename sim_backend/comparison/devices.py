@@ -23,7 +23,7 @@ from offpeak.prices.alignment import extend
 from offpeak.prices.bill import demand_periods
 from offpeak.prices.tariff import Tariff
 from offpeak.sim_backend.comparison.compare import Comparison, SiteLoad, site_load
-from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyRun
+from offpeak.sim_backend.comparison.outcome import DeviceBill
 
 
 def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Comparison:
@@ -33,12 +33,8 @@ def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Compariso
     bill = partial(
         bill_with_devices, prices=prices.aligned.series, devices=devices, tariff=prices.tariff, market=market
     )
-    return replace(comparison, device_bills=tuple(bill(load_of_run(comparison, run)) for run in comparison.runs))
-
-
-def load_of_run(comparison: Comparison, run: PolicyRun) -> SiteLoad:
-    """Return the power of machine and cooling under a policy, on the dates of the prices."""
-    return site_load(comparison.case, run.usage, run.sleep)
+    loads = (site_load(comparison.case, run.usage, run.sleep) for run in comparison.runs)
+    return replace(comparison, device_bills=tuple(map(bill, loads)))
 
 
 def bill_with_devices(
@@ -72,12 +68,16 @@ def bill_with_devices(
     quarter_s = start_s // QUARTER_S * QUARTER_S
     is_whole = (quarter_s >= begin_s) & (quarter_s + QUARTER_S <= until_s)
     taxed = 1 + tariff.vat_percent / 100 if tariff else 1.0
+    export_per_mwh = np.zeros(len(start_s))
+    if tariff and tariff.export:
+        spot = np.nan if market is None else value_at(market, start_s)
+        export_per_mwh = tariff.export.prices(tariff.calendar.cells(start_s), spot)
     problem = DispatchProblem(
         hours=length_s / HOUR_S,
         load_kw=integral_between(load.edges_s, load.load_kw, edges_s) / length_s,
         pv_kw=devices.pv_kw(edges_s),
         import_per_kwh=value_at(prices, start_s) / 1000,
-        export_per_kwh=_export_price(tariff, market, start_s) * taxed / 1000,
+        export_per_kwh=export_per_mwh * taxed / 1000,
         battery=devices.battery,
         demand=np.array([mask & is_whole for _, _, mask, _ in charges], np.bool_).reshape(-1, len(start_s)),
         peak_per_kw=np.array([charge.per_kw * share * taxed for charge, _, _, share in charges]),
@@ -106,14 +106,6 @@ def bill_with_devices(
         saved_kwh=float((alone.import_kw - done.import_kw) @ problem.hours),
         saved_kw=peaks_kw[0] - peaks_kw[1] if problem.demand.any() else None,
     )
-
-
-def _export_price(tariff: Tariff | None, market: Series | None, start_s: Int64) -> Float64:
-    """Return what an exported MWh earns before tax."""
-    if tariff is None or tariff.export is None:
-        return np.zeros(len(start_s))
-    spot = np.nan if market is None else value_at(market, start_s)
-    return tariff.export.prices(tariff.calendar.cells(start_s), spot)
 
 
 def operate_day_ahead(whole: DispatchProblem, edges_s: Int64, midnights_s: Int64) -> Dispatch:

@@ -28,6 +28,10 @@ from offpeak.sim_backend.replay.schedule import Schedule
 
 SHORTEST_S = 12 * HOUR_S
 TRIED_PER_WINDOW = 7
+HOURS = 24
+RUNNING, IDLE, CHANGING, HUNG, FIRST_DEPTH = range(5)
+BANDS = FIRST_DEPTH + len(DEPTHS)
+"""Running, idle, on the way into or out of a depth, failed, and asleep in each depth from shallow to deep."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,6 @@ def _busiest(curve: PowerCurve, length_s: int) -> BusiestWindow:
     return BusiestWindow(best, best + length_s)
 
 
-HOURS = 24
-
-
 @dataclass(frozen=True)
 class HoursOfDay:
     """A period cut at every full hour of the local clock: piece i, of `hour[i]` o'clock, begins at `edges_s[i]`.
@@ -115,11 +116,6 @@ def _means(hours: HoursOfDay, total: Float64, length_s: Float64 | Int64) -> Floa
     total_by_hour = np.bincount(hours.hour, weights=total, minlength=HOURS)
     length_by_hour = np.bincount(hours.hour, weights=length_s, minlength=HOURS)
     return np.where(length_by_hour > 0, total_by_hour / np.maximum(length_by_hour, 1), np.nan)
-
-
-RUNNING, IDLE, CHANGING, HUNG, FIRST_DEPTH = range(5)
-BANDS = FIRST_DEPTH + len(DEPTHS)
-"""Running, idle, on the way into or out of a depth, failed, and asleep in each depth from shallow to deep."""
 
 
 @dataclass(frozen=True)
@@ -211,32 +207,18 @@ def placed(size: Int64, start_s: Int64, end_s: Int64, *, machine_size: int) -> B
         while running and running[0][0] <= start_s[job]:
             for block in held[heappop(running)[1]]:
                 _give_back(free, block)
-        held[job] = _take(free, int(size[job]))
+        left = int(size[job])
+        at = next((at for at, (low, high) in enumerate(free) if high - low >= left), 0)
+        held[job] = []
+        while left > 0:
+            low, high = free[at]
+            cut = min(low + left, high)
+            free[at : at + 1] = [(cut, high)] if cut < high else []
+            held[job].append((low, cut))
+            left -= cut - low
         heappush(running, (int(end_s[job]), job))
     rows = [(job, *block) for job, blocks in held.items() for block in blocks]
     return Blocks(*np.array(rows, np.int64).reshape(-1, 3).T)
-
-
-def _take(free: list[Block], size: int) -> list[Block]:
-    whole = next((at for at, (low, high) in enumerate(free) if high - low >= size), None)
-    if whole is not None:
-        return [_cut(free, whole, size)]
-    taken = []
-    while size > 0:
-        taken.append(_cut(free, 0, size))
-        size -= taken[-1][1] - taken[-1][0]
-    return taken
-
-
-def _cut(free: list[Block], at: int, size: int) -> Block:
-    """Take up to `size` units from the low end of a free block."""
-    low, high = free[at]
-    cut = min(low + size, high)
-    if cut == high:
-        del free[at]
-    else:
-        free[at] = (cut, high)
-    return low, cut
 
 
 def _give_back(free: list[Block], block: Block) -> None:

@@ -11,11 +11,9 @@ import numpy as np
 
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.jobs import Jobs, LogNames
+from offpeak.model.jobs import LogNames
 from offpeak.model.limits import PriorityOrder
-from offpeak.model.request import Request
 from offpeak.sim_backend.comparison.compare import Comparison
 from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.schedule import JobRuns
@@ -112,17 +110,10 @@ class Likeness:
         moved = [
             use for use in self.partitions if use not in full and (use.use_difference or 0.0) > MOST_USE_DIFFERENCE
         ]
-        found += _share_lines(
-            full,
-            "{partition} used {share} of its {units} in the log: the cluster has too few, or the log is of a larger"
-            " one",
-            [use.utilization or 0.0 for use in full],
-        )
-        found += _share_lines(
-            moved,
-            "on the mean day {partition} uses {share} of its {units} at other times than in the log",
-            [use.use_difference or 0.0 for use in moved],
-        )
+        full_text = "{partition} used {share} of its {units} in the log: the cluster has too few, or the log is of a"
+        found += _share_lines(full, f"{full_text} larger one", [use.utilization or 0.0 for use in full])
+        moved_text = "on the mean day {partition} uses {share} of its {units} at other times than in the log"
+        found += _share_lines(moved, moved_text, [use.use_difference or 0.0 for use in moved])
         return tuple(found)
 
 
@@ -149,13 +140,12 @@ def waits_are_near(logged_s: float, replayed_s: float) -> bool:
 
 def likeness_of(comparison: Comparison, names: LogNames, units_per_node: int) -> Likeness | None:
     """Return how near the baseline's replay is to the log; None where no job has a logged start."""
-    waits_s = comparison.mean_waits_s()
+    waits_s, case = comparison.mean_waits_s(), comparison.case
     if waits_s is None:
         return None
-    jobs, replayed_s = comparison.case.jobs, comparison.runs[0].schedule.start_s
+    jobs, replayed_s = case.jobs, comparison.runs[0].schedule.start_s
     both = (jobs.logged_start_s >= 0) & (replayed_s != NOT_YET)
     order = start_order(jobs.submit_s[both], jobs.logged_start_s[both], replayed_s[both])
-    case = comparison.case
     uses = partition_uses(comparison, names, units_per_node)
     return Likeness(*waits_s, order, uses, order=case.order, left_out_share=case.left_out_share)
 
@@ -165,7 +155,19 @@ def start_order(submit_s: Int64, logged_s: Int64, replayed_s: Int64) -> float | 
     day = submit_s // DAY_S
     days, number, jobs = np.unique(day, return_inverse=True, return_counts=True)
     begin = np.concatenate([[0], np.cumsum(jobs)[:-1]])[number]
-    logged, replayed = (_centred_ranks(column, number, begin, jobs) for column in (logged_s, replayed_s))
+
+    def centred_ranks(start_s: Int64) -> Float64:
+        """Return the rank of each start within its day, less the mean of these ranks; equal starts have equal ranks."""
+        order = np.lexsort((start_s, number))
+        is_new = (np.diff(start_s[order], prepend=-1) != 0) | (np.diff(number[order], prepend=-1) != 0)
+        group = np.cumsum(is_new) - 1
+        place = np.arange(len(order)) - begin[order]
+        mean = np.bincount(group, place) / np.bincount(group)
+        ranks = np.empty(len(order))
+        ranks[order] = mean[group]
+        return ranks - (jobs[number] - 1) / 2
+
+    logged, replayed = centred_ranks(logged_s), centred_ranks(replayed_s)
     sums = [np.bincount(number, product, len(days)) for product in (logged * replayed, logged**2, replayed**2)]
     counted = (jobs >= FEWEST_OF_A_DAY) & (sums[1] > 0) & (sums[2] > 0)
     if not counted.any():
@@ -174,36 +176,32 @@ def start_order(submit_s: Int64, logged_s: Int64, replayed_s: Int64) -> float | 
     return float(np.average(correlation, weights=jobs[counted]))
 
 
-def _centred_ranks(start_s: Int64, day: Int64, begin: Int64, jobs: Int64) -> Float64:
-    """Return the rank of each start within its day, less the mean of these ranks; equal starts have equal ranks."""
-    order = np.lexsort((start_s, day))
-    is_new = np.diff(start_s[order], prepend=-1) != 0
-    is_new |= np.diff(day[order], prepend=-1) != 0
-    group = np.cumsum(is_new) - 1
-    place = np.arange(len(order)) - begin[order]
-    mean = np.bincount(group, place) / np.bincount(group)
-    ranks = np.empty(len(order))
-    ranks[order] = mean[group]
-    return ranks - (jobs[day] - 1) / 2
-
-
 def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int) -> tuple[PartitionUse, ...]:
     """Return what the jobs of each partition used, by name; of jobs without a partition nothing."""
     case = comparison.case
     jobs, runs = case.jobs.as_logged(), comparison.runs[0].schedule.runs
     code, texts = names.partitions(jobs)
-    gpus = _gpus(jobs, case.requests)
-    edges_s = _days(jobs, comparison)
+    gpus = None
+    if jobs.request is not None and any(request.gpus for request in case.requests):
+        gpus = np.array([*(request.gpus for request in case.requests), 0])[jobs.request]
+    # The days of the log end with the last job by the log, if starts are logged.
+    ends_s = (jobs.logged_start_s + jobs.runtime_s)[jobs.logged_start_s >= 0]
+    until_s = int(ends_s.max()) if len(ends_s) else comparison.runs[0].usage.until_s
+    edges_s = np.append(np.arange(comparison.begin_s, max(until_s, comparison.begin_s + 1), DAY_S), until_s)
     uses = []
     for number, name in sorted(enumerate(texts), key=lambda item: natural_key(item[1])):
         of_it = np.flatnonzero(code == number)
         if not len(of_it):
             continue
         some = jobs.take(of_it)
-        capacity, per_node = _size_of(name, case.cluster, units_per_node)
         size, counts_gpus = some.size, False
-        pools = case.cluster.pools if case.cluster else ()
-        all_gpus = sum(pool.nodes * pool.node_type.gpu_count() for pool in pools if name in pool.partitions)
+        pools = [pool for pool in (case.cluster.pools if case.cluster else ()) if name in pool.partitions]
+        units = [1 if units_per_node == 1 else pool.node_type.cores for pool in pools]
+        capacity, per_node = None, float(units_per_node)
+        if units and all(units):
+            capacity = sum(pool.nodes * each for pool, each in zip(pools, units, strict=True))
+            per_node = capacity / sum(pool.nodes for pool in pools)
+        all_gpus = sum(pool.nodes * pool.node_type.gpu_count() for pool in pools)
         if gpus is not None and capacity and all_gpus:
             unit_runs, gpu_runs = np.dot(some.size, some.runtime_s), np.dot(gpus[of_it], some.runtime_s)
             if counts_gpus := bool(gpu_runs * capacity > unit_runs * all_gpus):
@@ -229,33 +227,6 @@ def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int)
             )
         )
     return tuple(uses)
-
-
-def _gpus(jobs: Jobs, requests: Sequence[Request]) -> Int64 | None:
-    if jobs.request is None or not any(request.gpus for request in requests):
-        return None
-    return np.array([*(request.gpus for request in requests), 0])[jobs.request]
-
-
-def _size_of(partition: str, cluster: Cluster | None, units_per_node: int) -> tuple[int | None, float]:
-    """Return the partition's allocation units, None if they are unknown, and how many of them a node has."""
-    pools = [pool for pool in cluster.pools if partition in pool.partitions] if cluster else []
-    if not pools or any(_units(pool.node_type, units_per_node) == 0 for pool in pools):
-        return None, units_per_node
-    units = sum(pool.nodes * _units(pool.node_type, units_per_node) for pool in pools)
-    return units, units / sum(pool.nodes for pool in pools)
-
-
-def _units(node_type: NodeType, units_per_node: int) -> int:
-    return 1 if units_per_node == 1 else node_type.cores
-
-
-def _days(jobs: Jobs, comparison: Comparison) -> Int64:
-    """Return where the days of the log begin, and its end: that of the last job by the log, if starts are logged."""
-    started = jobs.logged_start_s >= 0
-    ends_s = (jobs.logged_start_s + jobs.runtime_s)[started]
-    until_s = int(ends_s.max()) if len(ends_s) else comparison.runs[0].usage.until_s
-    return np.append(np.arange(comparison.begin_s, max(until_s, comparison.begin_s + 1), DAY_S), until_s)
 
 
 def _shares(size: Int64, runs: JobRuns, edges_s: Int64, unit_s: Float64 | None) -> Float64 | None:

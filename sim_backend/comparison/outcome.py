@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH, YEAR_S
@@ -37,7 +36,7 @@ from offpeak.sim_backend.comparison.pools import stopped_runs
 from offpeak.sim_backend.comparison.weeks import ReplayedWeeks
 from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.nodes.bounds import captured_share
-from offpeak.sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
+from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
 from offpeak.sim_backend.replay.schedule import Schedule
 
 
@@ -223,19 +222,31 @@ def charges_of(usage: Usage, meters: Meters) -> Charges:
     return Charges(energy, cost, energy.total - known_j, carbon)
 
 
+def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:
+    """Return what the machine used over the period; all but the jobs counts as idle."""
+
+    def charges(meter: StepIntegral) -> list[Charge]:
+        return [Charge(part.jobs, part.besides_jobs) for part in node_energy_and_charge(meter, powered)]
+
+    energy, cost = charges(meters.price)
+    known_j = charges(meters.known)[1].total if meters.known else energy.total
+    carbon = charges(meters.carbon)[1] if meters.carbon else None
+    return Charges(energy, cost, energy.total - known_j, carbon)
+
+
 def sum_of_charges(charges: Sequence[Charges]) -> Charges:
     """Return what several parts of a machine used together."""
-    carbon = [each.carbon for each in charges if each.carbon is not None]
+
+    def total(parts: Sequence[Charge]) -> Charge:
+        return Charge(sum(part.jobs for part in parts), sum(part.idle for part in parts))
+
+    carbon = [charge.carbon for charge in charges if charge.carbon is not None]
     return Charges(
-        energy=_sum([each.energy for each in charges]),
-        cost=_sum([each.cost for each in charges]),
-        unpriced_j=sum(each.unpriced_j for each in charges),
-        carbon=_sum(carbon) if carbon else None,
+        energy=total([charge.energy for charge in charges]),
+        cost=total([charge.cost for charge in charges]),
+        unpriced_j=sum(charge.unpriced_j for charge in charges),
+        carbon=total(carbon) if carbon else None,
     )
-
-
-def _sum(charges: Sequence[Charge]) -> Charge:
-    return Charge(sum(each.jobs for each in charges), sum(each.idle for each in charges))
 
 
 def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[StepIntegral, StepIntegral | None]:
@@ -244,9 +255,8 @@ def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> t
     "Always" is from `begin_s` to `until_s` on the clock that is `offset_s` behind the series'.
     """
     first, last = np.searchsorted(series.start_s, [begin_s + offset_s, until_s + offset_s], side="right") - 1
-    if series.known[max(first, 0) : last + 1].all():
-        return integrate_series(series, offset_s), None
-    return integrate_series(series, offset_s), integrate_known_time(series, offset_s)
+    is_known = series.known[max(first, 0) : last + 1].all()
+    return integrate_series(series, offset_s), None if is_known else integrate_known_time(series, offset_s)
 
 
 def outcome_of(
@@ -267,7 +277,8 @@ def outcome_of(
     never_started = int(np.count_nonzero(run.schedule.start_s == NOT_YET))
     schedule, first = run.schedule, baseline.schedule
     if not ran.all():
-        jobs, schedule, first = jobs.take(np.flatnonzero(ran)), _only(schedule, ran), _only(first, ran)
+        jobs = jobs.take(np.flatnonzero(ran))
+        schedule, first = (Schedule(run.start_s[ran], run.end_s[ran], run.simulate_s) for run in (schedule, first))
     wait_s = schedule.start_s - jobs.submit_s
     runtime_s = schedule.end_s - schedule.start_s
     _, begun_s, ended_s = schedule.runs
@@ -302,9 +313,7 @@ def outcome_of(
         stopped_node_h=stopped_node_h,
         partition_wait_s=_partition_waits(jobs, wait_s, names),
         until_s=run.usage.until_s,
-        **(_sleep_fields(run.sleep, used) if run.sleep else {}),
-        **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),
-        **(_demand_fields(run.demand, baseline.demand, run, baseline) if run.demand and baseline.demand else {}),
+        **_optional_figures(run, baseline),
     )
 
 
@@ -319,66 +328,42 @@ def _partition_waits(jobs: Jobs, wait_s: Int64, names: LogNames) -> dict[str, fl
     return {text: float(total_s[at] / count[at]) for at, text in enumerate(texts) if count[at]}
 
 
-def _only(schedule: Schedule, ran: NDArray[np.bool_]) -> Schedule:
-    return Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
-
-
-def _sleep_fields(sleep: SleepOutcome, used: Charges) -> dict[str, Any]:
-    """Return the fields of an Outcome that only nodes which can sleep have."""
-    figures = sleep.figures
-    captured = captured_share(used.energy.idle, always_on=figures.always_on_idle_j, lowest=sleep.lowest_idle_j)
-    return {
-        "idle_saved_pct": figures.idle_saved_pct,
-        "captured_pct": 100 * captured,
-        "asleep_share": figures.inactive_share,
-        "utilization_of_active": figures.utilization_of_active,
-        "cycles_per_node_day": figures.power_cycles_per_node_day,
-        "most_cycles_of_a_node": figures.most_power_cycles_of_a_node,
-        "mean_sleep_delay_s": figures.mean_boot_delay_s,
-        "delayed_share": figures.delayed_share,
-        "worst_sleep_delay_s": figures.largest_boot_delay_s,
-        "above_sla_share": figures.above_bound_share,
-    }
-
-
-def _cooling_fields(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
-    """Return the fields of an Outcome that only a machine room has."""
-    assert run.cooling is not None
-    cost, before = (
-        each.charges.cost.total / J_PER_MWH + (each.cooling.cost if each.cooling else 0.0) for each in (run, baseline)
-    )
-    return {
-        "cooling_kwh": run.cooling.kwh,
-        "cooling_cost": run.cooling.cost,
-        "cooling_co2_kg": run.cooling.co2_kg,
-        "pue": run.cooling.pue,
-        "cooled_saving_pct": saving_pct(cost, before),
-    }
-
-
-def _demand_fields(demand: Demand, before: Demand, run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
-    """Return the fields of an Outcome that only demand charges have."""
-    bill = run.charges.cost.total / J_PER_MWH + demand.cost
-    first = baseline.charges.cost.total / J_PER_MWH + before.cost
-    return {"peak_kw": demand.peak_kw, "bill": bill, "bill_saving_pct": saving_pct(bill, first)}
+def _optional_figures(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
+    """Return the fields of PolicyOutcome that only sleeping nodes, a machine room or demand charges have."""
+    cost, cost_before = run.charges.cost.total / J_PER_MWH, baseline.charges.cost.total / J_PER_MWH
+    found: dict[str, Any] = {}
+    if run.sleep:
+        figures = run.sleep.figures
+        captured = captured_share(
+            run.charges.energy.idle, always_on=figures.always_on_idle_j, lowest=run.sleep.lowest_idle_j
+        )
+        found |= {
+            "idle_saved_pct": figures.idle_saved_pct,
+            "captured_pct": 100 * captured,
+            "asleep_share": figures.inactive_share,
+            "utilization_of_active": figures.utilization_of_active,
+            "cycles_per_node_day": figures.power_cycles_per_node_day,
+            "most_cycles_of_a_node": figures.most_power_cycles_of_a_node,
+            "mean_sleep_delay_s": figures.mean_boot_delay_s,
+            "delayed_share": figures.delayed_share,
+            "worst_sleep_delay_s": figures.largest_boot_delay_s,
+            "above_sla_share": figures.above_bound_share,
+        }
+    if run.cooling and baseline.cooling:
+        found |= {
+            "cooling_kwh": run.cooling.kwh,
+            "cooling_cost": run.cooling.cost,
+            "cooling_co2_kg": run.cooling.co2_kg,
+            "pue": run.cooling.pue,
+            "cooled_saving_pct": saving_pct(cost + run.cooling.cost, cost_before + baseline.cooling.cost),
+        }
+    if run.demand and baseline.demand:
+        bill = cost + run.demand.cost
+        saved_pct = saving_pct(bill, cost_before + baseline.demand.cost)
+        found |= {"peak_kw": run.demand.peak_kw, "bill": bill, "bill_saving_pct": saved_pct}
+    return found
 
 
 def saving_pct(cost: float, baseline: float) -> float:
     """Return by how many per cent `cost` is below the baseline's; 0 if that is nothing."""
     return 100 * (baseline - cost) / abs(baseline) if baseline else 0.0
-
-
-def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:
-    """Return what the machine used over the period; all but the jobs counts as idle."""
-    energy, cost = (_charge(part) for part in node_energy_and_charge(meters.price, powered))
-    known_j = _weighted(meters.known, powered).total if meters.known else energy.total
-    carbon = _weighted(meters.carbon, powered) if meters.carbon else None
-    return Charges(energy, cost, energy.total - known_j, carbon)
-
-
-def _weighted(meter: StepIntegral, powered: PoweredUsage) -> Charge:
-    return _charge(node_energy_and_charge(meter, powered)[1])
-
-
-def _charge(charge: NodeCharge) -> Charge:
-    return Charge(charge.jobs, charge.besides_jobs)

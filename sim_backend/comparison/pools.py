@@ -13,7 +13,7 @@ from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_states import DEPTHS, asleep
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
-from offpeak.sim_backend.case.replay_case import PoweredPools, ReplayCase
+from offpeak.sim_backend.case.replay_case import ReplayCase
 from offpeak.sim_backend.nodes.bounds import lowest_for_schedule, units_in_use
 from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, state_times
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
@@ -41,39 +41,36 @@ def pool_usages(case: ReplayCase, schedule: Schedule, usage: Usage) -> tuple[Pow
         logs = schedule.node_logs or (NodeLog.of_active(nodes.nodes, nodes.units_per_node),)
         usages = [usage]
     else:
-        logs = tuple(_log(nodes, schedule, pool) for pool in range(len(nodes.sizes)))
-        of_run: Float64 = np.bincount(schedule.places.run, schedule.places.nodes).astype(np.float64)
-        usages = [_usage(case, nodes, schedule, pool, of_run, usage) for pool in range(len(nodes.sizes))]
+        per_node, places = nodes.units_per_node, schedule.places
+        nodes_of_run: Float64 = np.bincount(places.run, places.nodes).astype(np.float64)
+        _, start_s, end_s = schedule.runs
+        usages, found = [], []
+        for pool, size in enumerate(nodes.sizes):
+            rows = np.flatnonzero(places.pool == pool)
+            rows = rows[np.argsort(places.job[rows], kind="stable")]
+            job, run = places.job[rows], places.run[rows]
+            usages.append(
+                Usage(
+                    size=places.nodes[rows] * per_node,
+                    node_power_w=case.node_power_w[job] * (case.jobs.size[job] / (nodes_of_run[run] * per_node)),
+                    start_s=start_s[run],
+                    end_s=end_s[run],
+                    machine_size=size * per_node,
+                    idle_w=nodes.classes[pool].idle_w / per_node,
+                    begin_s=usage.begin_s,
+                    until_s=usage.until_s,
+                )
+            )
+            log = NodeLog.of_active(size, per_node)
+            if schedule.node_logs:
+                enclosures = nodes.enclosures[pool] if nodes.enclosures else ()
+                log = replace(schedule.node_logs[pool], units_per_node=per_node, enclosures=enclosures)
+            found.append(log)
+        logs = tuple(found)
     return tuple(
         PoweredUsage(used, log.until(usage.until_s), node_class)
         for used, log, node_class in zip(usages, logs, nodes.classes, strict=True)
     )
-
-
-def _usage(case: ReplayCase, pools: PoweredPools, schedule: Schedule, pool: int, nodes: Float64, usage: Usage) -> Usage:
-    """Return the usage of one pool; `nodes` is by run, in node equivalents of all pools."""
-    per_node, places = pools.units_per_node, schedule.places
-    rows = np.flatnonzero(places.pool == pool)
-    rows = rows[np.argsort(places.job[rows], kind="stable")]
-    job, run = places.job[rows], places.run[rows]
-    _, start_s, end_s = schedule.runs
-    return Usage(
-        size=places.nodes[rows] * per_node,
-        node_power_w=case.node_power_w[job] * (case.jobs.size[job] / (nodes[run] * per_node)),
-        start_s=start_s[run],
-        end_s=end_s[run],
-        machine_size=pools.sizes[pool] * per_node,
-        idle_w=pools.classes[pool].idle_w / per_node,
-        begin_s=usage.begin_s,
-        until_s=usage.until_s,
-    )
-
-
-def _log(pools: PoweredPools, schedule: Schedule, pool: int) -> NodeLog:
-    if schedule.node_logs:
-        enclosures = pools.enclosures[pool] if pools.enclosures else ()
-        return replace(schedule.node_logs[pool], units_per_node=pools.units_per_node, enclosures=enclosures)
-    return NodeLog.of_active(pools.sizes[pool], pools.units_per_node)
 
 
 def lowest_of_pool(pool: PoweredUsage) -> float:

@@ -16,7 +16,7 @@ from offpeak.executor import THREADS, Executor, check_interrupt
 from offpeak.model.arrays import Float64
 from offpeak.prices.alignment import AlignmentWeeks
 from offpeak.sim_backend.case.replay_case import ReplayCase
-from offpeak.sim_backend.comparison.compare import Comparison, compare, curve_of_run, meters_of
+from offpeak.sim_backend.comparison.compare import compare, curve_of_run, meters_of
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.weeks import (
     NOTHING_KNOWN,
@@ -44,6 +44,11 @@ FIGURES = (
 
 WITHIN_PERCENTILES = (2.5, 97.5)
 """An interval holds 19 of 20 replays."""
+FEW_REPLAYS = 10
+"""The percentiles of fewer values lie too near together."""
+RANKED = 39
+"""So many values have a least and a largest one that hold 19 of 20 further values, however they are distributed."""
+LARGEST_SHIFT_S = 60
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,19 @@ def _spread(outcomes: Sequence[PolicyOutcome], alignments: int) -> ReplicationSp
         {name: np.array([outcome.partition_wait_s[name] for outcome in each]) for name in outcomes[0].partition_wait_s}
         for each in (outcomes, baseline)
     )
+    weeks = [outcome.weeks for outcome in outcomes if outcome.weeks is not None]
+    if "bill" in own:
+        # Demand charges count as the same in each week.
+        now, then = own["bill"] - own["cost"], first["bill"] - first["cost"]
+        weeks = [
+            ReplayedWeeks(
+                week.cost + charge / max(len(week.cost), 1), week.baseline + before / max(len(week.baseline), 1)
+            )
+            for week, charge, before in zip(weeks, now, then, strict=True)
+        ]
+        further = further_period(weeks, own["bill_saving_pct"], first["bill"] - own["bill"])
+    else:
+        further = further_period(weeks, own["saving_pct"], first["cost"] - own["cost"])
     return ReplicationSpread(
         policy=outcomes[0].policy,
         replays=len(outcomes),
@@ -140,26 +158,8 @@ def _spread(outcomes: Sequence[PolicyOutcome], alignments: int) -> ReplicationSp
         alignments=alignments,
         partition_wait_s={name: _within_bounds("wait_s", interval(wait_s)) for name, wait_s in waits_s.items()},
         partition_wait_change_s={name: interval(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
-        further=_further(outcomes, own, {name: first[name] - own[name] for name in names}),
+        further=further,
     )
-
-
-def _further(
-    outcomes: Sequence[PolicyOutcome], own: Mapping[str, Float64], saved: Mapping[str, Float64]
-) -> FurtherPeriod:
-    """Return how far a further period may be from the outcomes; demand charges count as the same in each week."""
-    weeks = [each.weeks for each in outcomes if each.weeks is not None]
-    if "bill" not in own:
-        return further_period(weeks, own["saving_pct"], saved["cost"])
-    charges = own["bill"] - own["cost"]
-    before = charges + saved["bill"] - saved["cost"]
-    weeks = [
-        ReplayedWeeks(
-            *(part + charge / max(len(part), 1) for part, charge in ((each.cost, now), (each.baseline, then)))
-        )
-        for each, now, then in zip(weeks, charges, before, strict=True)
-    ]
-    return further_period(weeks, own["bill_saving_pct"], saved["bill"])
 
 
 def _within_bounds(name: str, interval: ReplicationInterval) -> ReplicationInterval:
@@ -175,13 +175,6 @@ def interval_of(values: Float64) -> ReplicationInterval:
         return ReplicationInterval(mean, mean - half, mean + half)
     low, high = np.percentile(values, WITHIN_PERCENTILES)
     return ReplicationInterval(mean, float(low), float(high))
-
-
-FEW_REPLAYS = 10
-"""The percentiles of fewer values lie too near together."""
-
-RANKED = 39
-"""So many values have a least and a largest one that hold 19 of 20 further values, however they are distributed."""
 
 
 def alignment_interval_of(values: Float64, *, by_factors: bool = False) -> AlignmentInterval:
@@ -209,8 +202,6 @@ def _student_half(values: Float64) -> float:
     student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]
     return float(student * (values.std(ddof=1) if np.ptp(values) else 0.0) * np.sqrt(1 + 1 / count))
 
-
-LARGEST_SHIFT_S = 60
 
 DrawPower = Callable[[Generator], Float64]
 """Draws the jobs' power per unit [W] again, in the order of the case's jobs."""
@@ -261,7 +252,17 @@ def replay_each(
         at = case.aligned(weeks.draw(number, seed)) if weeks else case
         chosen = policies_at(at) if weeks and policies_at else policies
         moved = shifted(at, np.random.default_rng([seed, number]), draw_power)
-        return _with_weeks(compare(moved, chosen, check_interrupt))
+        comparison = compare(moved, chosen, check_interrupt)
+        costs = {}
+        for run in {id(run): run for run in (*comparison.runs, *comparison.baselines)}.values():
+            curve = curve_of_run(run.usage, run.sleep) if run.sleep else None
+            submit_s = run.schedule.by_run(comparison.case.jobs.submit_s)
+            price = meters_of(comparison.case, run.usage.until_s).price
+            costs[id(run)] = costs_of_weeks(run.usage, submit_s, price, curve)
+        return tuple(
+            replace(outcome, weeks=ReplayedWeeks(costs[id(run)], costs[id(baseline)]))
+            for outcome, run, baseline in zip(comparison.outcomes, comparison.runs, comparison.baselines, strict=True)
+        )
 
     def done(number: int, outcome: tuple[PolicyOutcome, ...]) -> None:
         outcomes[number] = outcome
@@ -269,21 +270,6 @@ def replay_each(
 
     executor.run(run, numbers, done)
     return [outcomes[number] for number in numbers]
-
-
-def _with_weeks(comparison: Comparison) -> tuple[PolicyOutcome, ...]:
-    """Return the outcomes of a comparison with their costs by week."""
-    case = comparison.case
-
-    costs = {}
-    for run in {id(run): run for run in (*comparison.runs, *comparison.baselines)}.values():
-        curve = curve_of_run(run.usage, run.sleep) if run.sleep else None
-        submit_s, price = run.schedule.by_run(case.jobs.submit_s), meters_of(case, run.usage.until_s).price
-        costs[id(run)] = costs_of_weeks(run.usage, submit_s, price, curve)
-    return tuple(
-        replace(outcome, weeks=ReplayedWeeks(costs[id(run)], costs[id(baseline)]))
-        for outcome, run, baseline in zip(comparison.outcomes, comparison.runs, comparison.baselines, strict=True)
-    )
 
 
 def shifted(case: ReplayCase, rng: Generator, draw_power: DrawPower | None = None) -> ReplayCase:
