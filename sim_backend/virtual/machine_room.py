@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from pysnmp.carrier.asyncio.dgram.udp import DOMAIN_NAME, UdpTransport
@@ -36,6 +37,100 @@ from offpeak.process import separate_snmp_random_numbers
 from offpeak.sim_backend.virtual.node import NAMESPACE, BmcUser, Clock, LiveNode, VirtualBmc, VirtualNode, clock_of
 from offpeak.sim_backend.virtual.rmcp.server import serve
 from offpeak.sim_backend.virtual.room_plan import OUTLETS, PduLogins, RoomLogins, RoomPlan
+
+Oid = tuple[int, ...]
+Value = int | str | Oid
+Rows = dict[Oid, Callable[[], Value]]
+
+SYSTEM = (1, 3, 6, 1, 2, 1, 1)
+APC = (1, 3, 6, 1, 4, 1, 318)
+UPTIME = (*SYSTEM, 3, 0)
+MASTER_SWITCHED = (*APC, 1, 3, 4, 6)
+"""The sysObjectID of such PDUs."""
+IDENT = (*APC, 1, 1, 12, 1)
+RPDU2 = (*APC, 1, 1, 26)
+
+NOT_AVAILABLE = -1
+VOLTAGE_V = 230
+TENTH_OF_KWH_J = 360_000
+NORMAL_LOAD = 2
+
+V1, V2C, V3 = 1, 2, 3
+EVERYTHING = (1, 3, 6)
+APC_ENGINE = b"\x80\x00\x01\x3e\x05"
+"""How engine identities of that maker begin (RFC 3411, section 5)."""
+BOOTS_SINCE_UNIX_S = 1_700_000_000
+AUTHENTICATIONS = {"SHA": config.USM_AUTH_HMAC96_SHA, "SHA-256": config.USM_AUTH_HMAC192_SHA256}
+
+LISTEN_HINTS = {
+    errno.EACCES: "ports below 1024 are for root: choose one above",
+    errno.EADDRINUSE: "another room is running there; choose another address or port",
+    errno.EMFILE: "each node takes a file: `ulimit -n 4096` allows more",
+}
+
+Beside = Callable[["MachineRoom"], AbstractAsyncContextManager[object]]
+"""A task that runs as long as the room."""
+
+
+def run_room(plan: RoomPlan, logins: RoomLogins, *, ready: Callable[[], None], beside: Beside | None = None) -> None:
+    """Run the room, and call `ready` once all devices listen. Raises BadInput like `machine_room`."""
+
+    async def run() -> None:
+        ended = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        async with machine_room(plan, logins) as room, beside(room) if beside else nullcontext():
+            ready()
+            await ended.wait()
+
+    asyncio.run(run())
+
+
+@dataclass(frozen=True)
+class MachineRoom:
+    """A running room: nodes, and the BMC of each, by node; PDUs by their names, rack1, rack2 and so on."""
+
+    plan: RoomPlan
+    nodes: Mapping[str, LiveNode]
+    bmcs: Mapping[str, VirtualBmc]
+    pdus: Mapping[str, "VirtualPdu"]
+
+
+@asynccontextmanager
+async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[MachineRoom]:
+    """Run a room until the block ends. Raises BadInput if an address cannot be had."""
+    room = build_room(plan, logins.bmc)
+    async with AsyncExitStack() as open_ends:
+        for host, bmc in zip(plan.bmc_hosts, room.bmcs.values(), strict=True):
+            with _listening(host, plan.bmc_port):
+                open_ends.callback((await serve(bmc, host, plan.bmc_port)).close)
+        for host, pdu in zip(plan.pdu_hosts, room.pdus.values(), strict=True):
+            agent = SnmpAgent(pdu, logins.pdu)
+            open_ends.callback(agent.close)
+            with _listening(host, plan.pdu_port):
+                await agent.start(host, plan.pdu_port)
+        yield room
+
+
+def build_room(plan: RoomPlan, users: Mapping[bytes, BmcUser]) -> MachineRoom:
+    """Return a room that does not listen anywhere yet."""
+    clock, chance = clock_of(plan.clock_factor), random.Random(plan.seed)
+    nodes = {name: LiveNode(name, clock, chance, VirtualNode(plan.node_class)) for name in plan.nodes}
+    bmcs = {name: VirtualBmc(node, users) for name, node in nodes.items()}
+    pdus = {}
+    for number, rack in enumerate(plan.racks, 1):
+        outlets = dict.fromkeys(range(1, OUTLETS + 1)) | {outlet: nodes[name] for outlet, name in enumerate(rack, 1)}
+        pdus[f"rack{number}"] = VirtualPdu(f"rack{number}", clock, outlets, plan.loss_factor)
+    return MachineRoom(plan, nodes, bmcs, pdus)
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        hint = LISTEN_HINTS.get(problem.errno or 0, "choose another address or port")
+        raise BadInput(f"{host} port {port}: cannot listen: {problem.strerror}", hint=hint) from None
 
 
 @dataclass(frozen=True)
@@ -116,24 +211,6 @@ class VirtualPdu:
         return self.loss_factor * node.energy_j if node else 0.0
 
 
-Oid = tuple[int, ...]
-Value = int | str | Oid
-Rows = dict[Oid, Callable[[], Value]]
-
-SYSTEM = (1, 3, 6, 1, 2, 1, 1)
-APC = (1, 3, 6, 1, 4, 1, 318)
-UPTIME = (*SYSTEM, 3, 0)
-MASTER_SWITCHED = (*APC, 1, 3, 4, 6)
-"""The sysObjectID of such PDUs."""
-IDENT = (*APC, 1, 1, 12, 1)
-RPDU2 = (*APC, 1, 1, 26)
-
-NOT_AVAILABLE = -1
-VOLTAGE_V = 230
-TENTH_OF_KWH_J = 360_000
-NORMAL_LOAD = 2
-
-
 def apc_rows(pdu: VirtualPdu) -> Rows:
     """Return all objects of a PDU by their OIDs; uptime in hundredths of a second."""
     device, phase, outlets = (*RPDU2, 4, 3, 1), (*RPDU2, 6, 3, 1), (*RPDU2, 9, 4, 3, 1)
@@ -161,23 +238,20 @@ def apc_rows(pdu: VirtualPdu) -> Rows:
         (*phase, 6, 1): lambda: VOLTAGE_V,
         (*phase, 7, 1): lambda: _measured(pdu, pdu.power_w / 10),
     }
-    for row in sorted(pdu.outlets):
-        rows |= {(*outlets, column, row): value for column, value in _outlet(pdu, row).items()}
-    return rows
-
-
-def _outlet(pdu: VirtualPdu, row: int) -> dict[int, Callable[[], Value]]:
-    """Return a row of rPDU2OutletMeteredStatus: index, module, name, number, state, then [0.1 A], [W] and [0.1 kWh]."""
-    return {
-        1: lambda: row,
-        2: lambda: 1,
-        3: lambda: f"Outlet {pdu.outlet_in(row)}",
-        4: lambda: pdu.outlet_in(row),
-        5: lambda: NORMAL_LOAD,
-        6: lambda: _measured(pdu, pdu.outlet_w(pdu.outlet_in(row)) / VOLTAGE_V * 10),
-        7: lambda: _measured(pdu, pdu.outlet_w(pdu.outlet_in(row))),
-        11: lambda: _counted(pdu, pdu.outlet_j(pdu.outlet_in(row))),
+    # rPDU2OutletMeteredStatus: index, module, name, number, state, then [0.1 A], [W] and [0.1 kWh].
+    columns: dict[int, Callable[[int], Value]] = {
+        1: lambda row: row,
+        2: lambda _: 1,
+        3: lambda row: f"Outlet {pdu.outlet_in(row)}",
+        4: lambda row: pdu.outlet_in(row),
+        5: lambda _: NORMAL_LOAD,
+        6: lambda row: _measured(pdu, pdu.outlet_w(pdu.outlet_in(row)) / VOLTAGE_V * 10),
+        7: lambda row: _measured(pdu, pdu.outlet_w(pdu.outlet_in(row))),
+        11: lambda row: _counted(pdu, pdu.outlet_j(pdu.outlet_in(row))),
     }
+    for row in sorted(pdu.outlets):
+        rows |= {(*outlets, column, row): partial(value, row) for column, value in columns.items()}
+    return rows
 
 
 def _measured(pdu: VirtualPdu, value: float) -> int:
@@ -188,40 +262,32 @@ def _counted(pdu: VirtualPdu, energy_j: float) -> int:
     return NOT_AVAILABLE if pdu.faults.sentinel else int(energy_j // TENTH_OF_KWH_J)
 
 
-V1, V2C, V3 = 1, 2, 3
-EVERYTHING = (1, 3, 6)
-APC_ENGINE = b"\x80\x00\x01\x3e\x05"
-"""How engine identities of that maker begin (RFC 3411, section 5)."""
-BOOTS_SINCE_UNIX_S = 1_700_000_000
-AUTHENTICATIONS = {"SHA": config.USM_AUTH_HMAC96_SHA, "SHA-256": config.USM_AUTH_HMAC192_SHA256}
-
-
 class SnmpAgent:
     """Answers for one PDU from `start` until `close`."""
 
     def __init__(self, pdu: VirtualPdu, logins: PduLogins) -> None:
         self._pdu = pdu
         separate_snmp_random_numbers()
-        self._engine = SnmpEngine()
-        _name(self._engine, pdu.name)
-        engine = self._engine
+        engine = self._engine = SnmpEngine()
+        # An identity of its own, and a count of starts that rises (RFC 3414, section 2.2). Handed to the constructor,
+        # the identity would leave files on disk.
+        symbols = engine.get_mib_builder().import_symbols
+        identity, boots = symbols("__SNMP-FRAMEWORK-MIB", "snmpEngineID", "snmpEngineBoots")
+        identity.syntax = identity.syntax.clone(APC_ENGINE + uuid.uuid5(NAMESPACE, pdu.name).bytes[:8])
+        engine.snmpEngineID = identity.syntax
+        boots.syntax = boots.syntax.clone(int(time.time()) - BOOTS_SINCE_UNIX_S)
         config.add_v1_system(engine, "readers", logins.community)
         for version in (V1, V2C):
             config.add_vacm_user(engine, version, "readers", "noAuthNoPriv", EVERYTHING)
         for user in logins.users:
-            keys = (
-                AUTHENTICATIONS[user.authentication],
-                user.password,
-                config.USM_PRIV_CFB128_AES,
-                user.privacy_password,
-            )
-            config.add_v3_user(engine, user.name, *keys)
+            authentication = AUTHENTICATIONS[user.authentication], user.password
+            config.add_v3_user(engine, user.name, *authentication, config.USM_PRIV_CFB128_AES, user.privacy_password)
             config.add_vacm_user(engine, V3, user.name, "authPriv", EVERYTHING)
-        context = SnmpContext(self._engine)
+        context = SnmpContext(engine)
         context.unregister_context_name(b"")
         context.register_context_name(b"", _Objects(apc_rows(pdu)))
         for responder in (GetCommandResponder, NextCommandResponder, BulkCommandResponder, SetCommandResponder):
-            responder(self._engine, context)
+            responder(engine, context)
 
     async def start(self, host: str, port: int) -> None:
         """Listen; OSError if the address cannot be had."""
@@ -269,7 +335,12 @@ class _Objects:
         raise NotWritableError(name=requested[0][0], idx=0)
 
     def _value(self, oid: Oid) -> Any:
-        return _typed(oid, self._rows[oid]()) if oid in self._rows else noSuchInstance
+        if oid not in self._rows:
+            return noSuchInstance
+        value = self._rows[oid]()
+        if isinstance(value, int):
+            return TimeTicks(value) if oid == UPTIME else Integer32(value)
+        return OctetString(value) if isinstance(value, str) else ObjectIdentifier(value)
 
     def _next(self, oid: Oid) -> tuple[Any, Any]:
         place = bisect_right(self._oids, oid)
@@ -282,93 +353,3 @@ class _Objects:
 def _check(requested: Any, context: dict[str, Any]) -> None:
     # Access is the same for all objects: one check is enough.
     context["acFun"]("read", (requested[0][0], None), idx=0, **context)
-
-
-def _typed(oid: Oid, value: Value) -> Any:
-    if isinstance(value, int):
-        return TimeTicks(value) if oid == UPTIME else Integer32(value)
-    return OctetString(value) if isinstance(value, str) else ObjectIdentifier(value)
-
-
-def _name(engine: SnmpEngine, pdu: str) -> None:
-    """Give the engine an identity of its own, and a count of its starts that rises (RFC 3414, section 2.2)."""
-    # Handed to its constructor, the identity would leave files on disk.
-    identity, boots = engine.get_mib_builder().import_symbols("__SNMP-FRAMEWORK-MIB", "snmpEngineID", "snmpEngineBoots")
-    identity.syntax = identity.syntax.clone(APC_ENGINE + uuid.uuid5(NAMESPACE, pdu).bytes[:8])
-    engine.snmpEngineID = identity.syntax
-    boots.syntax = boots.syntax.clone(int(time.time()) - BOOTS_SINCE_UNIX_S)
-
-
-LISTEN_HINTS = {
-    errno.EACCES: "ports below 1024 are for root: choose one above",
-    errno.EADDRINUSE: "another room is running there; choose another address or port",
-    errno.EMFILE: "each node takes a file: `ulimit -n 4096` allows more",
-}
-
-
-@dataclass(frozen=True)
-class MachineRoom:
-    """A running room: nodes, and the BMC of each, by node; PDUs by their names, rack1, rack2 and so on."""
-
-    plan: RoomPlan
-    nodes: Mapping[str, LiveNode]
-    bmcs: Mapping[str, VirtualBmc]
-    pdus: Mapping[str, VirtualPdu]
-
-
-@asynccontextmanager
-async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[MachineRoom]:
-    """Run a room until the block ends. Raises BadInput if an address cannot be had."""
-    room = build_room(plan, logins.bmc)
-    async with AsyncExitStack() as open_ends:
-        for host, bmc in zip(plan.bmc_hosts, room.bmcs.values(), strict=True):
-            with _listening(host, plan.bmc_port):
-                open_ends.callback((await serve(bmc, host, plan.bmc_port)).close)
-        for host, pdu in zip(plan.pdu_hosts, room.pdus.values(), strict=True):
-            agent = SnmpAgent(pdu, logins.pdu)
-            open_ends.callback(agent.close)
-            with _listening(host, plan.pdu_port):
-                await agent.start(host, plan.pdu_port)
-        yield room
-
-
-def build_room(plan: RoomPlan, users: Mapping[bytes, BmcUser]) -> MachineRoom:
-    """Return a room that does not listen anywhere yet."""
-    clock, chance = clock_of(plan.clock_factor), random.Random(plan.seed)
-    nodes = {name: LiveNode(name, clock, chance, VirtualNode(plan.node_class)) for name in plan.nodes}
-    bmcs = {name: VirtualBmc(node, users) for name, node in nodes.items()}
-    pdus = {f"rack{number}": _pdu(plan, number, nodes, clock) for number in range(1, len(plan.racks) + 1)}
-    return MachineRoom(plan, nodes, bmcs, pdus)
-
-
-def _pdu(plan: RoomPlan, number: int, nodes: Mapping[str, LiveNode], clock: Clock) -> VirtualPdu:
-    rack = dict(enumerate(plan.racks[number - 1], 1))
-    outlets = {outlet: nodes[rack[outlet]] if outlet in rack else None for outlet in range(1, OUTLETS + 1)}
-    return VirtualPdu(f"rack{number}", clock, outlets, plan.loss_factor)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        hint = LISTEN_HINTS.get(problem.errno or 0, "choose another address or port")
-        raise BadInput(f"{host} port {port}: cannot listen: {problem.strerror}", hint=hint) from None
-
-
-Beside = Callable[[MachineRoom], AbstractAsyncContextManager[object]]
-"""A task that runs as long as the room."""
-
-
-def run_room(plan: RoomPlan, logins: RoomLogins, *, ready: Callable[[], None], beside: Beside | None = None) -> None:
-    """Run the room, and call `ready` once all devices listen. Raises BadInput like `machine_room`."""
-    asyncio.run(_run(plan, logins, ready, beside))
-
-
-async def _run(plan: RoomPlan, logins: RoomLogins, ready: Callable[[], None], beside: Beside | None) -> None:
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    async with machine_room(plan, logins) as room, beside(room) if beside else nullcontext():
-        ready()
-        await ended.wait()

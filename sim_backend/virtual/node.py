@@ -20,13 +20,10 @@ from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, asle
 CURVE = "v100"
 """The measured curve by which jobs slow down under a limit."""
 
-DecideFailure = Callable[[Transition], bool]
-"""Decides whether a transition that begins will fail."""
+CALLBACK, USER, OPERATOR, ADMINISTRATOR = 1, 2, 3, 4
+"""Privilege levels by their numbers on the wire: IPMI v2.0, section 22.18."""
 
-
-def never_fails(_: Transition) -> bool:
-    """Never fail a transition."""
-    return False
+NAMESPACE = uuid.UUID("8d3f0c4e-52a6-5b0e-9c8c-0f1d4f0a7b61")
 
 
 @dataclass(frozen=True)
@@ -96,24 +93,20 @@ def changed(
     )
 
 
-def used(node: VirtualNode, utilisation: float, now_s: float) -> VirtualNode:
-    """Return the node with that utilisation, 0..1; it changes the power while the node is active."""
-    now = advance(node, now_s)
-    same_state = changed(now, now_s, state=now.state, until_s=now.until_s, fails=now.fails)
-    return replace(same_state, utilisation=utilisation, wakes_next=now.wakes_next)
-
-
-def limited(node: VirtualNode, limit_w: float, now_s: float) -> VirtualNode:
-    """Return the node with that limit of its power, inf for none."""
-    now = advance(node, now_s)
-    same_state = changed(now, now_s, state=now.state, until_s=now.until_s, fails=now.fails)
-    return replace(same_state, limit_w=limit_w, wakes_next=now.wakes_next)
-
-
 def advance(node: VirtualNode, now_s: float) -> VirtualNode:
     """Return the node at `now_s`: due transitions have ended, each at its own time."""
     while node.until_s <= now_s:
-        node = _arrived(node)
+        at_s, depth = node.until_s, depth_of(node)
+        if node.fails or depth is None:
+            node = changed(node, at_s, state=FAILED)
+        elif node.state == coming_up(depth.depth):
+            node = changed(node, at_s, state=ACTIVE)
+            # What ran before a boot does not run after it.
+            node = replace(node, utilisation=0.0) if depth.depth == OFF else node
+        else:
+            down = changed(node, at_s, state=asleep(depth.depth))
+            up_s = at_s + depth.leave.duration_s
+            node = changed(down, at_s, state=coming_up(depth.depth), until_s=up_s) if node.wakes_next else down
     return node
 
 
@@ -122,92 +115,6 @@ def depth_of(node: VirtualNode) -> DepthPower | None:
     if node.state in (ACTIVE, FAILED):
         return None
     return node.node_class.find_depth((node.state - going_down(0)) // (going_down(1) - going_down(0)))
-
-
-def is_powered(node: VirtualNode) -> bool:
-    """Return whether the main power is on as a BMC reports it: it is off in standby and in the off state."""
-    depth = depth_of(node)
-    return depth is None or node.state != asleep(depth.depth)
-
-
-def woken(node: VirtualNode, at_s: float, decide_failure: DecideFailure) -> VirtualNode:
-    """Return a node that sleeps on its way up."""
-    depth = depth_of(node)
-    if depth is None or node.state != asleep(depth.depth):
-        return node
-    return in_transition(node, at_s, coming_up(depth.depth), depth.leave, decide_failure)
-
-
-def in_transition(
-    node: VirtualNode, at_s: float, state: int, transition: Transition, decide_failure: DecideFailure
-) -> VirtualNode:
-    """Return the node in a state that ends when the transition does; `decide_failure` says whether it fails."""
-    return changed(node, at_s, state=state, until_s=at_s + transition.duration_s, fails=decide_failure(transition))
-
-
-def _arrived(node: VirtualNode) -> VirtualNode:
-    at_s, depth = node.until_s, depth_of(node)
-    if node.fails or depth is None:
-        return changed(node, at_s, state=FAILED)
-    if node.state == coming_up(depth.depth):
-        up = changed(node, at_s, state=ACTIVE)
-        # What ran before a boot does not run after it.
-        return replace(up, utilisation=0.0) if depth.depth == OFF else up
-    down = changed(node, at_s, state=asleep(depth.depth))
-    return woken(down, at_s, never_fails) if node.wakes_next else down
-
-
-def power_on_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
-    """Return a sleeping node on its way up. While it shuts down the order is dropped, or waits, as the node is made."""
-    node = advance(node, now_s)
-    depth = depth_of(node)
-    if depth is None:
-        return node
-    if node.state == going_down(depth.depth):
-        return node if node.drops_early_on else replace(node, wakes_next=True)
-    return woken(node, now_s, decide_failure)
-
-
-def soft_off_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
-    """Return a node that is up on its way off. Any other node has no running system to shut down."""
-    return _down(advance(node, now_s), OFF, now_s, decide_failure)
-
-
-def suspend_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
-    """Return a node that is up on its way into standby. Raises NotSupported if its class has none."""
-    return _down(advance(node, now_s), STANDBY, now_s, decide_failure)
-
-
-def hard_off_node(node: VirtualNode, now_s: float) -> VirtualNode:
-    """Return the node without power, at once."""
-    node = advance(node, now_s)
-    _depth(node, OFF)
-    return node if node.state == asleep(OFF) else changed(node, now_s, state=asleep(OFF))
-
-
-def reset_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
-    """Return the node while it boots again, as after a power cycle; a node without power does not change."""
-    node = advance(node, now_s)
-    if node.state in (asleep(OFF), asleep(STANDBY)):
-        return node
-    return in_transition(node, now_s, coming_up(OFF), _depth(node, OFF).leave, decide_failure)
-
-
-def _down(node: VirtualNode, depth: int, now_s: float, decide_failure: DecideFailure) -> VirtualNode:
-    enter = _depth(node, depth).enter
-    if node.state != ACTIVE:
-        return node
-    return in_transition(node, now_s, going_down(depth), enter, decide_failure)
-
-
-def _depth(node: VirtualNode, number: int) -> DepthPower:
-    depth = node.node_class.find_depth(number)
-    if depth is None:
-        name = node.node_class.name
-        raise NotSupported(
-            f"{name}: this node class has no {DEPTHS[number]}", hint="choose another class, such as server"
-        )
-    return depth
 
 
 Clock = Callable[[], float]
@@ -249,51 +156,82 @@ class LiveNode:
 
     @property
     def powered(self) -> bool:
-        """Whether the main power is on."""
-        return is_powered(self.now())
+        """Whether the main power is on as a BMC reports it: it is off in standby and in the off state."""
+        node = self.now()
+        depth = depth_of(node)
+        return depth is None or node.state != asleep(depth.depth)
 
     def fail_next(self) -> None:
         """Let the next transition fail: the node hangs at its end."""
         self._failing = True
 
     def use(self, utilisation: float) -> None:
-        """Set the utilisation, 0..1."""
-        self.node = used(self.node, utilisation, self.clock())
+        """Set the utilisation, 0..1; it changes the power while the node is active."""
+        self.node = replace(self._in_same_state(), utilisation=utilisation)
 
     def limit(self, limit_w: float) -> None:
         """Limit the power of the node, inf for no limit."""
-        self.node = limited(self.node, limit_w, self.clock())
+        self.node = replace(self._in_same_state(), limit_w=limit_w)
+
+    def _in_same_state(self) -> VirtualNode:
+        """Return the node from now on, with the energy that it has used so far."""
+        now_s = self.clock()
+        node = advance(self.node, now_s)
+        same_state = changed(node, now_s, state=node.state, until_s=node.until_s, fails=node.fails)
+        return replace(same_state, wakes_next=node.wakes_next)
 
     def on(self) -> None:
-        """Switch the node on."""
-        self.node = power_on_node(self.node, self.clock(), self._decide_failure)
+        """Switch the node on if it sleeps. While it shuts down the order is dropped, or waits, as the node is made."""
+        now_s = self.clock()
+        node = self.node = advance(self.node, now_s)
+        depth = depth_of(node)
+        if depth is None:
+            return
+        if node.state == asleep(depth.depth):
+            self._begin(coming_up(depth.depth), depth.leave, now_s)
+        elif node.state == going_down(depth.depth) and not node.drops_early_on:
+            self.node = replace(node, wakes_next=True)
 
     def soft_off(self) -> None:
-        """Ask the system to shut down."""
-        self.node = soft_off_node(self.node, self.clock(), self._decide_failure)
+        """Ask the system to shut down. A node that is not up has no running system."""
+        self._go_down(OFF)
 
     def suspend(self) -> None:
-        """Suspend the node to memory. Raises NotSupported if its class has no standby."""
-        self.node = suspend_node(self.node, self.clock(), self._decide_failure)
+        """Suspend a node that is up to memory. Raises NotSupported if its class has no standby."""
+        self._go_down(STANDBY)
 
     def hard_off(self) -> None:
-        """Cut the power."""
-        self.node = hard_off_node(self.node, self.clock())
+        """Cut the power, at once."""
+        now_s = self.clock()
+        self.node = advance(self.node, now_s)
+        self._depth(OFF)
+        if self.node.state != asleep(OFF):
+            self.node = changed(self.node, now_s, state=asleep(OFF))
 
     def reset(self) -> None:
-        """Reboot the node."""
-        self.node = reset_node(self.node, self.clock(), self._decide_failure)
+        """Reboot the node, as by a power cycle; a node without power does not change."""
+        now_s = self.clock()
+        self.node = advance(self.node, now_s)
+        if self.node.state not in (asleep(OFF), asleep(STANDBY)):
+            self._begin(coming_up(OFF), self._depth(OFF).leave, now_s)
 
-    def _decide_failure(self, transition: Transition) -> bool:
+    def _go_down(self, depth: int) -> None:
+        now_s, enter = self.clock(), self._depth(depth).enter
+        self.node = advance(self.node, now_s)
+        if self.node.state == ACTIVE:
+            self._begin(going_down(depth), enter, now_s)
+
+    def _begin(self, state: int, transition: Transition, now_s: float) -> None:
         fails = self._failing or self.chance.random() < transition.failure_probability
         self._failing = False
-        return fails
+        self.node = changed(self.node, now_s, state=state, until_s=now_s + transition.duration_s, fails=fails)
 
-
-CALLBACK, USER, OPERATOR, ADMINISTRATOR = 1, 2, 3, 4
-"""Privilege levels by their numbers on the wire: IPMI v2.0, section 22.18."""
-
-NAMESPACE = uuid.UUID("8d3f0c4e-52a6-5b0e-9c8c-0f1d4f0a7b61")
+    def _depth(self, number: int) -> DepthPower:
+        depth = self.node.node_class.find_depth(number)
+        if depth is None:
+            problem = f"{self.node.node_class.name}: this node class has no {DEPTHS[number]}"
+            raise NotSupported(problem, hint="choose another class, such as server")
+        return depth
 
 
 @dataclass(frozen=True)

@@ -19,92 +19,8 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import OFF
 from offpeak.sim_backend.virtual.node import BmcUser
 
-
-@dataclass(frozen=True)
-class SnmpUser:
-    """A user of SNMPv3: `authentication` is SHA or SHA-256, privacy is AES-128."""
-
-    name: str
-    authentication: str
-    password: str = field(repr=False)
-    privacy_password: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class PduLogins:
-    """The clients that may read a PDU: those that know the community, and users of SNMPv3."""
-
-    community: str = field(repr=False)
-    users: tuple[SnmpUser, ...] = ()
-
-
-@dataclass(frozen=True)
-class RoomLogins:
-    """Who may log in to every BMC of a room, by user name, and to every PDU."""
-
-    bmc: Mapping[bytes, BmcUser]
-    pdu: PduLogins
-
-
 OUTLETS = 24
 """The number of outlets of a virtual PDU, as of the model that it reports."""
-
-
-@dataclass(frozen=True)
-class RoomPlan:
-    """Nodes of a class, a BMC each with addresses from `bmc_host` up, a PDU a rack with addresses from `pdu_host` up.
-
-    Time runs `clock_factor` times as fast as outside. The outlets deliver `loss_factor` times what nodes draw. `seed`
-    is that of failures, which are as frequent as the class says. Raises BadInput for a class that cannot be switched
-    off, and for addresses that are not on loopback.
-    """
-
-    nodes: tuple[str, ...]
-    node_class: NodeClass
-    bmc_host: str = "127.0.40.1"
-    bmc_port: int = 623
-    pdu_host: str = "127.0.41.1"
-    pdu_port: int = 1161
-    clock_factor: float = 1.0
-    loss_factor: float = 1.0
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.node_class.find_depth(OFF) is None:
-            hint = "name one that has [off], such as server"
-            raise BadInput(f"{self.node_class.name}: nodes of this class cannot be switched off", hint=hint)
-        _check_loopback(self.bmc_host, len(self.bmc_hosts))
-        _check_loopback(self.pdu_host, len(self.pdu_hosts))
-
-    @property
-    def racks(self) -> tuple[tuple[str, ...], ...]:
-        """The nodes rack by rack, as many as a PDU has outlets."""
-        return tuple(self.nodes[at : at + OUTLETS] for at in range(0, len(self.nodes), OUTLETS))
-
-    @property
-    def bmc_hosts(self) -> tuple[str, ...]:
-        """The addresses of the BMCs, in the order of the nodes."""
-        return _addresses(self.bmc_host, len(self.nodes))
-
-    @property
-    def pdu_hosts(self) -> tuple[str, ...]:
-        """The addresses of the PDUs, rack by rack."""
-        return _addresses(self.pdu_host, len(self.racks))
-
-
-def _addresses(first: str, count: int) -> tuple[str, ...]:
-    try:
-        start = ipaddress.IPv4Address(first)
-        return tuple(str(start + number) for number in range(count))
-    except ValueError:
-        raise BadInput(f"{first!r} is no IPv4 address", hint="write it like 127.0.40.1") from None
-
-
-def _check_loopback(first: str, count: int) -> None:
-    if not all(ipaddress.IPv4Address(address).is_loopback for address in _addresses(first, count)):
-        hint = "virtual hardware is open to whoever reaches it: give an address such as 127.0.40.1"
-        raise BadInput(f"{first}: {count} addresses from there on are not all on loopback", hint=hint)
-
 
 USER = "admin"
 BMC_PASSWORD, PDU_COMMUNITY, INVENTORY = "bmc.password", "pdu.community", "inventory.toml"
@@ -148,6 +64,85 @@ credential = "pdu"
 [pdus.rack{number}.outlets]
 "{outlets}" = "{nodes}"
 """
+
+
+@dataclass(frozen=True)
+class SnmpUser:
+    """A user of SNMPv3: `authentication` is SHA or SHA-256, privacy is AES-128."""
+
+    name: str
+    authentication: str
+    password: str = field(repr=False)
+    privacy_password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PduLogins:
+    """The clients that may read a PDU: those that know the community, and users of SNMPv3."""
+
+    community: str = field(repr=False)
+    users: tuple[SnmpUser, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoomLogins:
+    """Who may log in to every BMC of a room, by user name, and to every PDU."""
+
+    bmc: Mapping[bytes, BmcUser]
+    pdu: PduLogins
+
+
+@dataclass(frozen=True)
+class RoomPlan:
+    """Nodes of a class, a BMC each with addresses from `bmc_host` up, a PDU a rack with addresses from `pdu_host` up.
+
+    Time runs `clock_factor` times as fast as outside. The outlets deliver `loss_factor` times what nodes draw. `seed`
+    is that of failures, which are as frequent as the class says. Raises BadInput for a class that cannot be switched
+    off, and for addresses that are not on loopback.
+    """
+
+    nodes: tuple[str, ...]
+    node_class: NodeClass
+    bmc_host: str = "127.0.40.1"
+    bmc_port: int = 623
+    pdu_host: str = "127.0.41.1"
+    pdu_port: int = 1161
+    clock_factor: float = 1.0
+    loss_factor: float = 1.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.node_class.find_depth(OFF) is None:
+            hint = "name one that has [off], such as server"
+            raise BadInput(f"{self.node_class.name}: nodes of this class cannot be switched off", hint=hint)
+        for addresses in (self.bmc_hosts, self.pdu_hosts):
+            if not all(ipaddress.IPv4Address(address).is_loopback for address in addresses):
+                hint = "virtual hardware is open to whoever reaches it: give an address such as 127.0.40.1"
+                problem = f"{addresses[0]}: {len(addresses)} addresses from there on are not all on loopback"
+                raise BadInput(problem, hint=hint)
+
+    @property
+    def racks(self) -> tuple[tuple[str, ...], ...]:
+        """The nodes rack by rack, as many as a PDU has outlets."""
+        return tuple(self.nodes[at : at + OUTLETS] for at in range(0, len(self.nodes), OUTLETS))
+
+    @property
+    def bmc_hosts(self) -> tuple[str, ...]:
+        """The addresses of the BMCs, in the order of the nodes."""
+        return _addresses(self.bmc_host, len(self.nodes))
+
+    @property
+    def pdu_hosts(self) -> tuple[str, ...]:
+        """The addresses of the PDUs, rack by rack."""
+        return _addresses(self.pdu_host, len(self.racks))
+
+
+def _addresses(first: str, count: int) -> tuple[str, ...]:
+    try:
+        start = ipaddress.IPv4Address(first)
+        return tuple(str(start + number) for number in range(count))
+    except ValueError:
+        raise BadInput(f"{first!r} is no IPv4 address", hint="write it like 127.0.40.1") from None
 
 
 def room_logins(folder: Path) -> RoomLogins:

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from offpeak.sim_backend.virtual.node import ADMINISTRATOR, CALLBACK, USER, BmcUser, VirtualBmc
-from offpeak.sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, CipherSuite, Malformed, SessionTable, keys_of
+from offpeak.sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, Malformed, SessionTable, keys_of
 
 NO_RESOURCES, INVALID_SESSION = 0x01, 0x02
 INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY, NO_SUITE = 0x04, 0x05, 0x10, 0x11
@@ -32,10 +32,15 @@ def open_session(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
     if len(request) < 32:
         raise Malformed("open session")
     tag, requested, console_id = request[0], request[1] & 0x0F, request[4:8]
-    authentication, integrity, confidentiality = (ALGORITHM.unpack_from(request, at)[2] for at in (8, 16, 24))
-    suite = _suite_of((authentication, integrity, confidentiality))
-    if isinstance(suite, int):
-        return bytes([tag, suite, 0, 0]) + console_id
+    algorithms = tuple(ALGORITHM.unpack_from(request, at)[2] for at in (8, 16, 24))
+    suite = next((suite for suite in SUITES if suite.algorithms == algorithms), None)
+    if suite is None:
+        known = zip(*(suite.algorithms for suite in SUITES), strict=True)
+        statuses = (INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY)
+        unknown = [
+            status for number, numbers, status in zip(algorithms, known, statuses, strict=True) if number not in numbers
+        ]
+        return bytes([tag, unknown[0] if unknown else NO_SUITE, 0, 0]) + console_id
     session = desk.sessions.open(int.from_bytes(console_id, "little"), suite, now_s)
     if session is None:
         return bytes([tag, NO_RESOURCES, 0, 0]) + console_id
@@ -96,17 +101,6 @@ def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
 def guid_bytes(bmc: VirtualBmc) -> bytes:
     """Return the GUID in transmission order, least significant byte first (section 20.8)."""
     return bmc.guid.bytes[::-1]
-
-
-def _suite_of(requested: tuple[int, int, int]) -> CipherSuite | int:
-    """Return the suite of those algorithms, or the status code with the reason why there is none."""
-    known = [set(numbers) for numbers in zip(*(suite.algorithms for suite in SUITES), strict=True)]
-    for number, numbers, status in zip(
-        requested, known, (INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY), strict=True
-    ):
-        if number not in numbers:
-            return status
-    return next((suite for suite in SUITES if suite.algorithms == requested), NO_SUITE)
 
 
 def _allowed(bmc: VirtualBmc, name: bytes, role: int) -> BmcUser | int:

@@ -46,6 +46,7 @@ class IpmiCall:
         return self.data[index]
 
 
+SYSTEM_NAME, FIRST_BYTES, BLOCK = 0x02, 14, 16
 LAN_CHANNEL, THIS_CHANNEL = 1, 0x0E
 PRIVILEGE_EXCEEDED, NO_SUCH_SESSION = 0x81, 0x87
 
@@ -61,14 +62,6 @@ def device_id(_: IpmiCall) -> bytes:
 def device_guid(call: IpmiCall) -> bytes:
     """Get Device GUID, section 20.8: of the BMC, which is not that of the system."""
     return uuid.uuid5(NAMESPACE, str(call.bmc.guid)).bytes[::-1]
-
-
-def system_guid(call: IpmiCall) -> bytes:
-    """Get System GUID, section 22.14."""
-    return guid_bytes(call.bmc)
-
-
-SYSTEM_NAME, FIRST_BYTES, BLOCK = 0x02, 14, 16
 
 
 def system_info(call: IpmiCall) -> bytes:
@@ -99,7 +92,11 @@ def cipher_suites(call: IpmiCall) -> bytes:
     """Get Channel Cipher Suites, section 22.15: sixteen bytes of the list, from the requested index."""
     _check_channel(call)
     start = (call.byte(2) & 0x3F) * 16
-    return bytes([LAN_CHANNEL]) + b"".join(map(_record, rmcp.SUITES))[start : start + 16]
+    records = b""
+    for suite in rmcp.SUITES:
+        authentication, integrity, confidentiality = suite.algorithms
+        records += bytes([0xC0, suite.number, authentication, 0x40 | integrity, 0x80 | confidentiality])
+    return bytes([LAN_CHANNEL]) + records[start : start + 16]
 
 
 def set_privilege(call: IpmiCall) -> bytes:
@@ -122,11 +119,6 @@ def close_session(call: IpmiCall) -> bytes:
     if not call.sessions.close(managed_id):
         raise CompletionError(NO_SUCH_SESSION)
     return b""
-
-
-def _record(suite: rmcp.CipherSuite) -> bytes:
-    authentication, integrity, confidentiality = suite.algorithms
-    return bytes([0xC0, suite.number, authentication, 0x40 | integrity, 0x80 | confidentiality])
 
 
 def _check_channel(call: IpmiCall) -> None:
@@ -293,7 +285,7 @@ COMMANDS = {
     (APP, 0x01): Command(device_id, USER),
     (APP, 0x07): Command(acpi_power_state, USER),
     (APP, 0x08): Command(device_guid, USER),
-    (APP, 0x37): Command(system_guid, BEFORE_LOGIN),
+    (APP, 0x37): Command(lambda call: guid_bytes(call.bmc), BEFORE_LOGIN),
     (APP, 0x38): Command(authentication_capabilities, BEFORE_LOGIN, of_session=True),
     (APP, 0x3B): Command(set_privilege, USER, of_session=True),
     (APP, 0x3C): Command(close_session, USER, of_session=True),

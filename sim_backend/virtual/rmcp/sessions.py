@@ -30,6 +30,13 @@ HEADER_V15 = struct.Struct("<BIIB")
 
 ASF_IANA = b"\x00\x00\x11\xbe"
 PING, PONG = 0x80, 0x40
+BMC_ADDRESS = 0x20
+BLOCK = 16
+NEXT_HEADER = 0x07
+SEQUENCE_WINDOW = 16
+MOST_SESSIONS = 5
+SILENCE_S = 60.0
+"""A session is closed after this time without a packet (section 6.12.15)."""
 
 
 class Malformed(ValueError):
@@ -52,7 +59,22 @@ def read_packet(datagram: bytes) -> Packet:
     """Return the content of a datagram of class IPMI. Raises Malformed if it is none, or shorter than it says."""
     if datagram[:4] != IPMI_CLASS or len(datagram) < 14:
         raise Malformed("no IPMI")
-    return _read_v20(datagram[4:]) if datagram[4] == RMCP_PLUS else _read_v15(datagram[4:])
+    session, header = datagram[4:], HEADER_V20 if datagram[4] == RMCP_PLUS else HEADER_V15
+    if len(session) < header.size:
+        raise Malformed("ends in its header")
+    if header is HEADER_V20:
+        _, kind, session_id, sequence, size = header.unpack_from(session)
+    else:
+        kind, sequence, session_id, size = header.unpack_from(session)
+    payload = session[header.size : header.size + size]
+    if len(payload) != size:
+        raise Malformed("ends in its payload")
+    if header is HEADER_V20:
+        return Packet(kind & 0x3F, session_id, sequence, payload, kind & (ENCRYPTED | AUTHENTICATED))
+    # Sessions of IPMI 1.5 are not offered, so nothing of theirs is read.
+    if kind or session_id:
+        raise Malformed("a session of IPMI 1.5")
+    return Packet(IPMI, session_id, sequence, payload, plus=False)
 
 
 def write_packet(packet: Packet) -> bytes:
@@ -71,28 +93,6 @@ def pong(datagram: bytes) -> bytes | None:
     # IPMI is supported, ASF 1.0; no security extensions.
     body = ASF_IANA + bytes(4) + b"\x81\x00" + bytes(6)
     return ASF_CLASS + ASF_IANA + bytes([PONG, datagram[9], 0, len(body)]) + body
-
-
-def _read_v15(session: bytes) -> Packet:
-    kind, sequence, session_id, size = HEADER_V15.unpack_from(session)
-    payload = session[HEADER_V15.size : HEADER_V15.size + size]
-    # Sessions of IPMI 1.5 are not offered, so nothing of theirs is read.
-    if kind or session_id or len(payload) != size:
-        raise Malformed("a session of IPMI 1.5")
-    return Packet(IPMI, session_id, sequence, payload, plus=False)
-
-
-def _read_v20(session: bytes) -> Packet:
-    if len(session) < HEADER_V20.size:
-        raise Malformed("ends in its header")
-    _, kind, session_id, sequence, size = HEADER_V20.unpack_from(session)
-    payload = session[HEADER_V20.size : HEADER_V20.size + size]
-    if len(payload) != size:
-        raise Malformed("ends in its payload")
-    return Packet(kind & 0x3F, session_id, sequence, payload, kind & (ENCRYPTED | AUTHENTICATED))
-
-
-BMC_ADDRESS = 0x20
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,6 @@ def write_answer(request: IpmiMessage, answer: bytes) -> bytes:
 
 def _checksum(part: bytes) -> bytes:
     return bytes([-sum(part) & 0xFF])
-
-
-BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -192,10 +189,6 @@ def decrypted(key: bytes, payload: bytes) -> bytes:
     return plain[: -1 - pad]
 
 
-WINDOW = 16
-NEXT_HEADER = 0x07
-
-
 @dataclass(frozen=True)
 class SequenceWindow:
     """Which sequence numbers came: the highest, and the bits of those that came among the sixteen up to it."""
@@ -206,9 +199,9 @@ class SequenceWindow:
     def after(self, number: int) -> "SequenceWindow | None":
         """Return the window after a packet of that number, None if it is too old, too far ahead, or came before."""
         ahead = (number - self.highest) & 0xFFFFFFFF
-        if 0 < ahead <= WINDOW:
+        if 0 < ahead <= SEQUENCE_WINDOW:
             return SequenceWindow(number, (self.came << ahead | 1) & 0xFFFF)
-        bit = 1 << (-ahead & 0xFFFFFFFF) if -ahead & 0xFFFFFFFF < WINDOW else 0
+        bit = 1 << (-ahead & 0xFFFFFFFF) if -ahead & 0xFFFFFFFF < SEQUENCE_WINDOW else 0
         return SequenceWindow(self.highest, self.came | bit) if bit & ~self.came else None
 
 
@@ -261,11 +254,6 @@ def sealed(session: BmcSession, keys: Keys, payload: bytes) -> bytes:
     return whole + session.suite.code(keys.integrity, whole[4:])[: session.suite.check_bytes]
 
 
-MOST = 5
-SILENCE_S = 60.0
-"""A session is closed after this time without a packet (section 6.12.15)."""
-
-
 @dataclass
 class SessionTable:
     """Open sessions by the BMC's number for them. A login that is not complete gives way when all places are taken."""
@@ -274,9 +262,13 @@ class SessionTable:
 
     def open(self, console_id: int, suite: CipherSuite, now_s: float) -> BmcSession | None:
         """Return a new session, None if there is no place for it."""
-        self._close_silent(now_s)
-        if len(self.by_id) >= MOST and not self._give_way():
-            return None
+        for silent_id in [key for key, session in self.by_id.items() if now_s - session.received_s > SILENCE_S]:
+            self.close(silent_id)
+        if len(self.by_id) >= MOST_SESSIONS:
+            incomplete = [session for session in self.by_id.values() if session.keys is None]
+            if not incomplete:
+                return None
+            self.close(min(incomplete, key=lambda session: session.received_s).managed_id)
         managed_id = secrets.randbelow(0xFFFFFFFE) + 1
         session = BmcSession(managed_id, console_id, suite, now_s)
         self.by_id[managed_id] = session
@@ -293,11 +285,3 @@ class SessionTable:
     def close(self, managed_id: int) -> bool:
         """Close a session; return whether it was open."""
         return self.by_id.pop(managed_id, None) is not None
-
-    def _close_silent(self, now_s: float) -> None:
-        for session in list(self.by_id.values()):
-            self.find(session.managed_id, now_s)
-
-    def _give_way(self) -> bool:
-        incomplete = [session for session in self.by_id.values() if session.keys is None]
-        return bool(incomplete) and self.close(min(incomplete, key=lambda session: session.received_s).managed_id)
