@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,35 +46,22 @@ from offpeak.sim_backend.pbs_standin.submission import (
     options_of,
     submitted,
 )
-from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode
+from offpeak.sim_backend.scheduler.cluster import SimJob
 
 RUNNING, SHUTDOWN = "running", "shutdown"
-
-
-def set_node_power(pbs: Pbs, nodes: Sequence[SimNode], order: str, *, manager: bool) -> PbsReply:
-    """Send the order and answer like a real Torque 6.1: always code 0, and an error although it has acted."""
-    if pbs.kind == OPENPBS:
-        return PbsReply(err="pbsnodes: invalid option -- 'm'\n", code=1)
-    errors = {node.name: _set_power(node, order, manager) for node in nodes}
-    lines = (f"Error setting node power state for {name} - {why}\n" for name, why in errors.items() if why)
-    return PbsReply(err="".join(lines))
-
-
-def _set_power(node: SimNode, order: str, manager: bool) -> str:
-    if not manager:
-        return "Unauthorized Request  MSG=error in permissions (PERM_OPorMGR)"
-    if node.used and order != RUNNING:
-        return "Can't change power state on a node which has running jobs."
-    node.power_order = order
-    return "" if order == RUNNING else "Job not found"
-
-
 READ_ONLY = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE})
 HISTORY = "job_history_enable"
 NOT_RERUNNABLE = 15034
 SELECTED = {TORQUE: frozenset("CEHQRTW"), OPENPBS: frozenset("BEFHMQRSTUWX")}
 """The states that qselect takes: that of Torque does not take S, though its server has suspended jobs."""
 NO_HISTORY = "qstat: PBS is not configured to maintain job history \n"
+
+_ORDER = re.compile(r"\s*(\w+)\s+(\w+)(?:\s+([^\s=]+))?\s*(.*)", re.DOTALL)
+_PAIR = re.compile(r'\s*([\w.]+)\s*(\+=|-=|=)\s*("[^"]*"|[^,]*?)\s*(?:,|$)')
+SHORT = {"s": "set", "l": "list", "p": "print", "c": "create", "d": "delete", "u": "unset", "i": "import"}
+OBJECTS = {"s": "server", "n": "node", "q": "queue", "r": "resource", "h": "hook"}
+POWER_HOOK = "PBS_power"
+STATES = frozenset({"sleep", "offline"})
 
 
 @dataclass(frozen=True)
@@ -103,8 +90,8 @@ def _qstat(pbs: Pbs, call: PbsCall) -> PbsReply:
     options = options_of(call.arguments, flags="xtfBQan1")
     if "B" in options.values or "Q" in options.values:
         return PbsReply((server_text if "B" in options.values else queues_text)(pbs, call.now_s))
-    jobs = _chosen(pbs, options.rest) if options.rest else list(pbs.cluster.jobs.values())
-    jobs = [job for job in jobs if pbs.shows(job, call.user)]
+    jobs = [job for name in options.rest for job in _named(pbs, name)]
+    jobs = [job for job in (jobs if options.rest else pbs.cluster.jobs.values()) if pbs.shows(job, call.user)]
     if pbs.kind == TORQUE:
         return PbsReply(qstat_xml(pbs, jobs, call.now_s) if "x" in options.values else jobs_text(pbs, jobs, call.now_s))
     complaint = ""
@@ -140,10 +127,6 @@ def _qselect(pbs: Pbs, call: PbsCall) -> PbsReply:
     return PbsReply("".join(f"{pbs.job_id(job)}\n" for job in found).encode())
 
 
-def _chosen(pbs: Pbs, names: Sequence[str]) -> list[SimJob]:
-    return [job for name in names for job in _named(pbs, name)]
-
-
 def _named(pbs: Pbs, name: str) -> list[SimJob]:
     jobs = pbs.named(name)
     if not jobs:
@@ -166,23 +149,17 @@ def _of_each(pbs: Pbs, call: PbsCall, options: Options, change: Callable[[SimJob
     for name in options.rest:
         try:
             for job in _named(pbs, name):
-                _check(pbs, job, call, name)
+                if call.user not in pbs.managers and call.user != job.user:
+                    raise PbsError(REFUSED, f"Unauthorized Request  {name}")
+                if job.state is JobState.ENDED and pbs.kind == OPENPBS:
+                    raise PbsError(15139, f"Job has finished {name}")
+                if job.state is JobState.ENDED:
+                    raise PbsError(BAD_STATE, f"Request invalid for state of job {name}")
                 change(job, options)
         except PbsError as problem:
             complaints += f"{call.program}: {problem}\n"
             code = problem.code
     return PbsReply(err=complaints, code=code)
-
-
-def _check(pbs: Pbs, job: SimJob, call: PbsCall, name: str) -> None:
-    if call.user not in pbs.managers and call.user != job.user:
-        raise PbsError(REFUSED, f"Unauthorized Request  {name}")
-    if job.state is JobState.ENDED:
-        raise (
-            PbsError(15139, f"Job has finished {name}")
-            if pbs.kind == OPENPBS
-            else PbsError(BAD_STATE, f"Request invalid for state of job {name}")
-        )
 
 
 def _qalter(pbs: Pbs, call: PbsCall) -> PbsReply:
@@ -276,7 +253,20 @@ def _pbsnodes(pbs: Pbs, call: PbsCall) -> PbsReply:
         raise PbsError(UNKNOWN_NODE, f"Unknown node  MSG=cannot locate specified node {unknown[0]}")
     nodes = [pbs.cluster.nodes[name] for name in names]
     if "m" in options.values:
-        return set_node_power(pbs, nodes, options.values["m"], manager=call.user in pbs.managers)
+        if pbs.kind == OPENPBS:
+            return PbsReply(err="pbsnodes: invalid option -- 'm'\n", code=1)
+        # A real Torque 6.1 always ends with 0, and with an error although it has acted.
+        order, errors = options.values["m"], {}
+        for node in nodes:
+            if call.user not in pbs.managers:
+                errors[node.name] = "Unauthorized Request  MSG=error in permissions (PERM_OPorMGR)"
+            elif node.used and order != RUNNING:
+                errors[node.name] = "Can't change power state on a node which has running jobs."
+            else:
+                node.power_order = order
+                errors |= {} if order == RUNNING else {node.name: "Job not found"}
+        lines = (f"Error setting node power state for {name} - {why}\n" for name, why in errors.items())
+        return PbsReply(err="".join(lines))
     if {"o", "c", "r", "N"} & options.values.keys():
         if call.user not in pbs.managers:
             raise PbsError(REFUSED, f"Unauthorized Request  {names[0]}")
@@ -293,10 +283,6 @@ def _rstat(pbs: Pbs, call: PbsCall) -> PbsReply:
     if pbs.kind == TORQUE:
         return PbsReply(err="pbs_rstat: command not found\n", code=127)
     return rstat(pbs, options_of(call.arguments, flags="fFBS").rest, call.now_s)
-
-
-def _rsub(pbs: Pbs, call: PbsCall) -> PbsReply:
-    return book(pbs, options_of(call.arguments), call.user, call.now_s)
 
 
 def _rdel(pbs: Pbs, call: PbsCall) -> PbsReply:
@@ -327,17 +313,9 @@ PROGRAMS: Mapping[str, Callable[[Pbs, PbsCall], PbsReply]] = {
     "pbsnodes": _pbsnodes,
     "qmgr": _qmgr,
     "pbs_rstat": _rstat,
-    "pbs_rsub": _rsub,
+    "pbs_rsub": lambda pbs, call: book(pbs, options_of(call.arguments), call.user, call.now_s),
     "pbs_rdel": _rdel,
 }
-
-
-_ORDER = re.compile(r"\s*(\w+)\s+(\w+)(?:\s+([^\s=]+))?\s*(.*)", re.DOTALL)
-_PAIR = re.compile(r'\s*([\w.]+)\s*(\+=|-=|=)\s*("[^"]*"|[^,]*?)\s*(?:,|$)')
-SHORT = {"s": "set", "l": "list", "p": "print", "c": "create", "d": "delete", "u": "unset", "i": "import"}
-OBJECTS = {"s": "server", "n": "node", "q": "queue", "r": "resource", "h": "hook"}
-POWER_HOOK = "PBS_power"
-STATES = frozenset({"sleep", "offline"})
 
 
 def qmgr(pbs: Pbs, order: str, user: str) -> PbsReply:
@@ -354,19 +332,17 @@ def qmgr(pbs: Pbs, order: str, user: str) -> PbsReply:
     name, rest = (match[3] or "", match[4]) if match else ("", "")
     if (verb, what) == ("import", "hook") and pbs.hooks.get(name):
         return PbsReply(_made(pbs.hooks, verb, "Hook", name, rest).encode(), f"hook '{name}' contents overwritten\n")
-    return PbsReply(_done(pbs, verb, what, name, rest).encode())
-
-
-def _done(pbs: Pbs, verb: str, what: str, name: str, rest: str) -> str:
     if what == "server" and verb in ("set", "unset", "list"):
-        return _server(pbs, verb, f"{name} {rest}")
-    if what == "node" and verb in ("set", "unset"):
-        return _node(pbs, verb, name, rest)
-    if (verb, what, name) == ("set", "pbshook", POWER_HOOK):
-        return _server(pbs, verb, f"{POWER} = {rest.partition('=')[2].strip()}")
-    if (verb, what) == ("list", "sched"):
-        return f"Sched default\n    sched_host = {pbs.host}\n    state = {pbs.sched_state}\n\n"
-    return _made(pbs.resources if what == "resource" else pbs.hooks, verb, what.capitalize(), name, rest)
+        text = _server(pbs, verb, f"{name} {rest}")
+    elif what == "node" and verb in ("set", "unset"):
+        text = _node(pbs, verb, name, rest)
+    elif (verb, what, name) == ("set", "pbshook", POWER_HOOK):
+        text = _server(pbs, verb, f"{POWER} = {rest.partition('=')[2].strip()}")
+    elif (verb, what) == ("list", "sched"):
+        text = f"Sched default\n    sched_host = {pbs.host}\n    state = {pbs.sched_state}\n\n"
+    else:
+        text = _made(pbs.resources if what == "resource" else pbs.hooks, verb, what.capitalize(), name, rest)
+    return PbsReply(text.encode())
 
 
 def _server(pbs: Pbs, verb: str, rest: str) -> str:

@@ -17,6 +17,13 @@ from offpeak.plugin.scheduler.job import JobState
 from offpeak.sim_backend.pbs_standin.pbs import VERSIONS, Pbs, StartEstimate, estimate_of, holds_of, letter_of
 from offpeak.sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode
 
+NUMBERS = frozenset({"ncpus", "nodect", "mpiprocs", "offpeak_begin", "offpeak_prio"})
+WIDTH = 79
+HEAD = '<?xml version="1.0"?>\n'
+NAMES = {"Q": "Queued", "H": "Held", "W": "Waiting", "R": "Running", "E": "Exiting"}
+Fields = Mapping[str, "str | Fields | None"]
+"""Elements by name; None for one that is left out."""
+
 
 def ctime(at_s: float) -> str:
     """Return a Unix second as `Fri Nov 20 21:49:35 2026`, by the clock of Greenwich."""
@@ -34,14 +41,14 @@ def clock(seconds: float) -> str:
     return f"{whole // HOUR_S:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-NUMBERS = frozenset({"ncpus", "nodect", "mpiprocs", "offpeak_begin", "offpeak_prio"})
-
-
 def json_text(value: Any, depth: int = 0) -> str:
     """Return a value as OpenPBS prints it: each key on a line of its own, lists on one."""
     if isinstance(value, dict):
         tabs = "\t" * (depth + 1)
-        lines = [f"{tabs}{_quoted(name)}:\t{json_text(each, depth + 1)}" for name, each in value.items()]
+        lines = [
+            f"{tabs}{json.dumps(name, ensure_ascii=False)}:\t{json_text(each, depth + 1)}"
+            for name, each in value.items()
+        ]
         inside = ",\n".join(lines)
         return f"{{\n{inside}{chr(10) if lines else ''}{tabs[1:]}}}"
     if isinstance(value, list):
@@ -49,7 +56,7 @@ def json_text(value: Any, depth: int = 0) -> str:
     if isinstance(value, float):
         short = f"{value:.15g}"
         return short if float(short) == value else f"{value:.17g}"
-    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def answer_json(pbs: Pbs, now_s: float, key: str, records: Mapping[str, Any]) -> bytes:
@@ -69,16 +76,14 @@ def pbsnodes_json(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
     return answer_json(pbs, now_s, "nodes", {node.name: _openpbs_node(pbs, node, now_s) for node in nodes})
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | None) -> dict[str, Any]:
     """Return the attributes of a job that a server shows."""
     ran, vnodes = job.start_s is not None, _vnodes(job.placed)
     planned = estimate if estimate is not None and estimate.job is job else None
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
-    listed = {name: _plain(name, value) for name, value in job.wants.items()}
+    listed: dict[str, Any] = dict(job.wants)
+    for name in NUMBERS & listed.keys():
+        listed[name] = float(listed[name]) if "." in listed[name] else int(listed[name])
     listed |= {"ncpus": job.cpus, "nodect": job.nodes, "place": job.wants.get("place", "free")}
     listed |= {"select": job.attributes["request"]}
     own = {}
@@ -133,10 +138,6 @@ def _vnodes(placed: Mapping[str, NodeResources]) -> str:
     return "+".join(f"({node}:ncpus={share.cores})" for node, share in placed.items())
 
 
-def _plain(name: str, value: str) -> Any:
-    return (float(value) if "." in value else int(value)) if name in NUMBERS else value
-
-
 def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
     if job.start_s is not None:
         return f"Job run at {comment_time(job.start_s)} on {vnodes}"
@@ -179,9 +180,6 @@ def _openpbs_node(pbs: Pbs, node: SimNode, now_s: float) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-WIDTH = 79
-
-
 def qstat_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
     """Return what `qstat -f` prints of these jobs."""
     estimate = estimate_of(pbs, now_s)
@@ -210,11 +208,6 @@ def folded(line: str) -> str:
             rows.append("\t")
         rows[-1] += part
     return "\n".join(rows)
-
-
-HEAD = '<?xml version="1.0"?>\n'
-Fields = Mapping[str, "str | Fields | None"]
-"""Elements by name; None for one that is left out."""
 
 
 def qstat_xml(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
@@ -302,9 +295,6 @@ def _torque_node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
         "mom_service_port": "15002",
         "mom_manager_port": "15003",
     }
-
-
-NAMES = {"Q": "Queued", "H": "Held", "W": "Waiting", "R": "Running", "E": "Exiting"}
 
 
 def server_text(pbs: Pbs, now_s: float) -> bytes:

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,10 @@ from offpeak.sim_backend.pbs_standin.commands import PROGRAMS, RUNNING, SHUTDOWN
 from offpeak.sim_backend.pbs_standin.pbs import Pbs, new_pbs
 from offpeak.sim_backend.scheduler.cluster import SimNode
 from offpeak.sim_backend.virtual.machine_room import MachineRoom
-from offpeak.sim_backend.virtual.node import LiveNode
 
 TICK_S = 0.1
+CPUS = 8
+SOCKET = "pbs.sock"
 ZERO = b"\0"
 _CREDENTIALS = struct.Struct("3i")
 
@@ -35,7 +36,7 @@ async def served(pbs: Pbs, path: Path, clock: Callable[[], float] = time.time) -
     server = await asyncio.start_unix_server(partial(_serve_client, pbs, clock), path)
     path.chmod(0o666)
     try:
-        async with _beside(_tick(pbs, clock)):
+        async with _repeated(lambda: pbs.step(clock())):
             yield
     finally:
         server.close()
@@ -43,9 +44,15 @@ async def served(pbs: Pbs, path: Path, clock: Callable[[], float] = time.time) -
 
 
 @asynccontextmanager
-async def _beside(coroutine: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run a coroutine until the block ends."""
-    task = asyncio.create_task(coroutine)
+async def _repeated(act: Callable[[], None]) -> AsyncIterator[None]:
+    """Act every tenth of a second until the block ends."""
+
+    async def run() -> None:
+        while True:
+            act()
+            await asyncio.sleep(TICK_S)
+
+    task = asyncio.create_task(run())
     try:
         yield
     finally:
@@ -54,36 +61,25 @@ async def _beside(coroutine: Coroutine[None, None, None]) -> AsyncIterator[None]
             await task
 
 
-async def _tick(pbs: Pbs, clock: Callable[[], float]) -> None:
-    while True:
-        pbs.step(clock())
-        await asyncio.sleep(TICK_S)
-
-
 async def _serve_client(
     pbs: Pbs, clock: Callable[[], float], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     try:
-        reply = answer(pbs, _call(await reader.read(), _peer(writer), clock()))
+        request = await reader.read()
+        peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, _ = _CREDENTIALS.unpack(peer)
+        try:
+            user = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            user = str(uid)
+        claims, program, text, *arguments = (part.decode(errors="replace") for part in request.split(ZERO))
+        named = program if program in PROGRAMS else "qstat"
+        user = claims if user == "root" and claims else user
+        reply = answer(pbs, PbsCall(named, tuple(arguments), user, text, clock()))
         writer.write(ZERO.join((str(reply.code).encode(), reply.err.encode(errors="replace"), reply.out)))
         await writer.drain()
     finally:
         writer.close()
-
-
-def _call(request: bytes, user: str, now_s: float) -> PbsCall:
-    claims, program, text, *arguments = (part.decode(errors="replace") for part in request.split(ZERO))
-    named = program if program in PROGRAMS else "qstat"
-    return PbsCall(named, tuple(arguments), claims if user == "root" and claims else user, text, now_s)
-
-
-def _peer(writer: asyncio.StreamWriter) -> str:
-    peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(peer)
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 USER_VARIABLE = "PBS_STANDIN_USER"
@@ -137,11 +133,6 @@ def write_programs(folder: Path, socket: Path) -> Path:
     return programs
 
 
-LOOK_S = 0.1
-CPUS = 8
-SOCKET = "pbs.sock"
-
-
 @asynccontextmanager
 async def pbs_of_room(
     kind: str, room: MachineRoom, folder: Path, clock: Callable[[], float] = time.time
@@ -150,23 +141,18 @@ async def pbs_of_room(
     now_s = int(clock())
     pbs = new_pbs(kind, {name: SimNode(name, CPUS, changed_s=now_s, last_used_s=now_s) for name in room.nodes})
     write_programs(folder, folder / SOCKET)
-    async with served(pbs, folder / SOCKET, clock), _beside(_follow(room, pbs, clock)):
-        yield pbs
 
-
-async def _follow(room: MachineRoom, pbs: Pbs, clock: Callable[[], float]) -> None:
-    while True:
+    def follow() -> None:
         for name, node in room.nodes.items():
-            _execute_order(node, pbs.cluster.nodes[name])
+            known = pbs.cluster.nodes[name]
+            power_order, known.power_order = known.power_order, ""
+            if power_order == RUNNING:
+                node.on()
+            elif power_order == SHUTDOWN:
+                node.soft_off()
             up = node.now().state == ACTIVE
-            if up != pbs.cluster.nodes[name].alive:
+            if up != known.alive:
                 (pbs.cluster.comes_up if up else pbs.cluster.goes_down)(name, clock())
-        await asyncio.sleep(LOOK_S)
 
-
-def _execute_order(node: LiveNode, known: SimNode) -> None:
-    power_order, known.power_order = known.power_order, ""
-    if power_order == RUNNING:
-        node.on()
-    elif power_order == SHUTDOWN:
-        node.soft_off()
+    async with served(pbs, folder / SOCKET, clock), _repeated(follow):
+        yield pbs

@@ -21,30 +21,28 @@ from offpeak.sim_backend.scheduler.cluster import SimJob
 
 NAMES = {"tasks": "task_count", "feature": "features"}
 """What the option and the job's field call differently."""
-
-
-def req_information(options: list[str]) -> dict[str, str]:
-    """Return the fields of all `-L` options, in their order."""
-    return {f"{name}.{at}": value for at, text in enumerate(options) for name, value in _fields(text).items()}
-
-
-def _fields(text: str) -> dict[str, str]:
-    found = {"task_count": "1", "lprocs": "1"}
-    for argument in text.split(":"):
-        name, sign, value = argument.partition("=")
-        if name == "place":
-            place, _, count = value.partition("=")
-            found[place] = count or "1"
-        elif sign:
-            found[NAMES.get(name, name)] = value
-    return found
-
-
 FLAGS = "hIVzXf"
 """Options without a value."""
 _SLEEP = re.compile(r"^\s*sleep\s+([\d.]+)", re.MULTILINE)
 _SPLIT = re.compile(r",(?=[^,=]+=)")
 _ARRAY = re.compile(r"(\d+)-(\d+)")
+MODIFYJOB, QUEUEJOB = "offpeak_modifyjob", "offpeak_queuejob"
+
+
+def req_information(options: list[str]) -> dict[str, str]:
+    """Return the fields of all `-L` options, in their order."""
+    fields: dict[str, str] = {}
+    for at, text in enumerate(options):
+        found = {"task_count": "1", "lprocs": "1"}
+        for argument in text.split(":"):
+            name, sign, value = argument.partition("=")
+            if name == "place":
+                place, _, count = value.partition("=")
+                found[place] = count or "1"
+            elif sign:
+                found[NAMES.get(name, name)] = value
+        fields |= {f"{name}.{at}": value for name, value in found.items()}
+    return fields
 
 
 @dataclass
@@ -68,7 +66,13 @@ def options_of(arguments: Sequence[str], *, flags: str = FLAGS) -> Options:
         elif argument[1] in flags:
             found.values.update(dict.fromkeys(argument[1:], ""))
         else:
-            _take(found, argument[1], argument[2:] or next(left, ""))
+            letter, value = argument[1], argument[2:] or next(left, "")
+            if letter == "L":
+                found.tasks.append(value)
+            elif letter in "lvW":
+                {"l": found.wants, "v": found.variables, "W": found.extra}[letter].update(pairs(value))
+            else:
+                found.values[letter] = value
     return found
 
 
@@ -77,17 +81,6 @@ def pairs(text: str) -> Iterator[tuple[str, str]]:
     for part in _SPLIT.split(text):
         name, _, value = part.partition("=")
         yield name.strip(), value.strip().strip('"')
-
-
-def _take(found: Options, letter: str, value: str) -> None:
-    if letter == "L":
-        found.tasks.append(value)
-        return
-    named = {"l": found.wants, "v": found.variables, "W": found.extra}.get(letter)
-    if named is None:
-        found.values[letter] = value
-    else:
-        named.update(pairs(value))
 
 
 def date_time_s(text: str) -> int:
@@ -147,9 +140,6 @@ def make_job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, i
     )
 
 
-MODIFYJOB, QUEUEJOB = "offpeak_modifyjob", "offpeak_queuejob"
-
-
 class _GenericAttr:
     """A value of the server's own type: no number, and no text."""
 
@@ -197,14 +187,19 @@ class _Over(BaseException):
 def run_hook(source: str, event: HookEvent) -> str:
     """Return why the hook rejects the event, "" if it accepts it. Other exceptions of the hook are raised."""
     module = ModuleType("pbs")
-    server = SimpleNamespace(managers=_listed(event.managers), operators=_listed(event.operators))
+
+    def end(message: str) -> NoReturn:
+        raise _Over(message)
+
+    managers, operators = (acl(names) if names else None for names in (event.managers, event.operators))
+    server = SimpleNamespace(managers=managers, operators=operators)
     event_of_hook = SimpleNamespace(
         job=event.job,
         job_o=event.job_o,
         requestor=event.requestor,
         requestor_host=event.requestor_host,
-        accept=lambda: _end(""),
-        reject=_end,
+        accept=lambda: end(""),
+        reject=end,
     )
     vars(module).update(event=lambda: event_of_hook, server=lambda: server, LOG_ERROR=3, LOG_WARNING=4)
     vars(module)["logmsg"] = lambda _, text: event.log.append(text)
@@ -242,11 +237,3 @@ def _check(pbs: Pbs, name: str, event: HookEvent, job: str) -> None:
         refusal = f"request rejected as filter hook '{name}' encountered an exception. Please inform Admin"
     if refusal:
         raise PbsError(HOOK_ERROR, f"{refusal} {job}".strip())
-
-
-def _listed(names: str) -> acl | None:
-    return acl(names) if names else None
-
-
-def _end(message: str) -> NoReturn:
-    raise _Over(message)

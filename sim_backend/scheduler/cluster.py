@@ -11,6 +11,10 @@ from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk
 from offpeak.plugin.scheduler.job import JobState
 
+SLEEP = "sleep"
+"""Why a node is shut until its daemon registers again."""
+ON_NODES = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
+
 
 class NodeResources(NamedTuple):
     """What jobs have of a node, or what is left of it. Memory is MiB."""
@@ -29,7 +33,7 @@ class NodeResources(NamedTuple):
 
     def holds(self, other: "NodeResources") -> bool:
         """Return whether the other share is no larger in anything."""
-        return all(mine >= its for mine, its in zip(self, other, strict=True))
+        return all(own >= wanted for own, wanted in zip(self, other, strict=True))
 
 
 NOTHING = NodeResources(0, 0, 0)
@@ -174,36 +178,13 @@ def nodes_of(cluster: Cluster, now_s: int) -> dict[str, SimNode]:
     }
 
 
-SLEEP = "sleep"
-"""Why a node is shut until its daemon registers again."""
-ON_NODES = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
-
-Value = Callable[[SimJob], float]
-"""What jobs are sorted by, larger first; of equal ones the first in the queue."""
-
-
-def value_of(job: SimJob) -> float:
-    """Return a job's priority including its offset."""
-    return job.priority + job.offset
-
-
-def begin_of(job: SimJob) -> int:
-    """Return before when a job does not start [Unix s]."""
-    return job.begin_s
-
-
-def nothing_reserved(_node: SimNode, _job: SimJob) -> NodeResources:
-    """Return that no reservation keeps anything of the node from the job."""
-    return NOTHING
-
-
 @dataclass
 class SimulatedCluster:
     """`jobs` by number and index, ended ones too. `wakes`: a job may be given sleeping nodes, and waits for them.
 
     `partitions` have tiers, and nodes that jobs do not share; a queue without a record shares its nodes. `scheduling`:
-    whether anything is started. `value` is what jobs of a tier are sorted by, `begin` before when none starts,
-    `reserved` what reservations keep of a node from a job.
+    whether anything is started. `value` is what jobs of a tier are sorted by, larger first and of equal ones the first
+    in the queue, `begin` before when none starts, `reserved` what reservations keep of a node from a job.
     Jobs start in scheduling cycles: one each `iteration_s`, by default in each step, and the next step has one if a
     `cycle_is_due`, as after a submission and after the end of a job.
     """
@@ -212,9 +193,9 @@ class SimulatedCluster:
     queues: tuple[str, ...] = ("batch",)
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     wakes: bool = False
-    value: Value = value_of
-    begin: Callable[[SimJob], int] = begin_of
-    reserved: Callable[[SimNode, SimJob], NodeResources] = nothing_reserved
+    value: Callable[[SimJob], float] = lambda job: job.priority + job.offset
+    begin: Callable[[SimJob], int] = lambda job: job.begin_s
+    reserved: Callable[[SimNode, SimJob], NodeResources] = lambda _node, _job: NOTHING
     scheduling: bool = True
     iteration_s: float = 0.0
     cycle_is_due: bool = True
@@ -238,45 +219,43 @@ class SimulatedCluster:
 
     def step(self, now_s: float) -> None:
         """Let jobs end that are over, and in a cycle those start that can."""
-        self._slow_down(now_s)
-        for job in self.jobs.values():
-            if (
-                job.state in ON_NODES
-                and job.start_s is not None
-                and job.start_s + min(job.run_s, job.longest_s) <= now_s
-            ):
-                self.end(job, job.start_s + min(job.run_s, job.longest_s))
-        if self.scheduling and (self.cycle_is_due or now_s - self.last_cycle_s >= self.iteration_s):
-            self._run_cycle(now_s)
-        for job in self.jobs.values():
-            if job.state is JobState.STARTS:
-                self._begin_if_up(job, now_s)
-
-    def _run_cycle(self, now_s: float) -> None:
-        self.cycle_is_due, self.last_cycle_s = False, now_s
-        tasks = Counter(job.number for job in self.jobs.values() if job.state in ON_NODES)
-        for job in self.pending(now_s):
-            if job.task_limit and tasks[job.number] >= job.task_limit:
-                continue
-            placed = self.place(job)
-            if placed:
-                self._give(job, placed, now_s)
-                tasks[job.number] += 1
-
-    def _slow_down(self, now_s: float) -> None:
-        """Let jobs run longer by what their slowest node has lost since the last step."""
         passed_s, self.stepped_s = now_s - (self.stepped_s or now_s), now_s
-        if any(node.speed < 1 for node in self.nodes.values()):
-            for job in self.jobs.values():
-                if job.state is JobState.RUNNING and passed_s > 0:
-                    speed = min(self.nodes[name].speed for name in job.placed)
-                    job.run_s += (1 - speed) * min(passed_s, now_s - (job.start_s or now_s))
+        is_slow = passed_s > 0 and any(node.speed < 1 for node in self.nodes.values())
+        for job in self.jobs.values():
+            if is_slow and job.state is JobState.RUNNING:
+                # Jobs run longer by what their slowest node has lost since the last step.
+                speed = min(self.nodes[name].speed for name in job.placed)
+                job.run_s += (1 - speed) * min(passed_s, now_s - (job.start_s or now_s))
+            if job.state in ON_NODES and job.start_s is not None:
+                end_s = job.start_s + min(job.run_s, job.longest_s)
+                if end_s <= now_s:
+                    self.end(job, end_s)
+        if self.scheduling and (self.cycle_is_due or now_s - self.last_cycle_s >= self.iteration_s):
+            self.cycle_is_due, self.last_cycle_s = False, now_s
+            tasks = Counter(job.number for job in self.jobs.values() if job.state in ON_NODES)
+            for job in self.pending(now_s):
+                is_limited = job.task_limit and tasks[job.number] >= job.task_limit
+                if not is_limited and (placed := self.place(job)):
+                    self._give(job, placed, now_s)
+                    tasks[job.number] += 1
+        for job in self.jobs.values():
+            if job.state is JobState.STARTS and all(self.nodes[name].power is PowerState.ON for name in job.placed):
+                job.state, job.start_s = JobState.RUNNING, now_s
+                self.started.append(job)
+                for name in job.placed:
+                    if self.nodes[name].dead:
+                        self._lose_jobs(name, now_s)
 
     def pending(self, now_s: float) -> list[SimJob]:
         """Return the jobs that could start now, the first to start first."""
         found = [job for job in self.jobs.values() if job.state is JobState.PENDING]
         found = [job for job in found if not job.holds and self.begin(job) <= now_s and not self.hangs(job)]
-        return sorted(found, key=lambda job: (-self._tier(job), -self.value(job), job.rank))
+
+        def tier(job: SimJob) -> int:
+            partition = self.partitions.get(job.queue)
+            return partition.priority_tier if partition else 1
+
+        return sorted(found, key=lambda job: (-tier(job), -self.value(job), job.rank))
 
     def place(self, job: SimJob) -> dict[str, NodeResources]:
         """Return the shares that the job could have by node, {} if it cannot start.
@@ -285,7 +264,10 @@ class SimulatedCluster:
         """
         whole = self.takes_whole_nodes(job)
         apart = job.apart or whole
-        usable = [node for node in self._nodes_for(job.queue) if self.is_open(node)]
+        # A queue that has nodes of its own has no others.
+        own = [node for node in self.nodes.values() if job.queue in node.partitions]
+        usable = own or [node for node in self.nodes.values() if not node.partitions]
+        usable = [node for node in usable if self.is_open(node)]
         usable.sort(key=lambda node: (node.power is not PowerState.ON, node.whole.gpus, node.memory_mib))
         left = {node.name: node.free.minus(self.reserved(node, job)) for node in usable}
         placed: dict[str, NodeResources] = {}
@@ -294,7 +276,8 @@ class SimulatedCluster:
                 for node in usable:
                     share = node.whole if whole else NodeResources(chunk.cores, chunk.memory_mib, chunk.gpus)
                     taken = apart and node.name in placed
-                    if not taken and left[node.name].holds(share) and _suits(node, chunk):
+                    suits = chunk.host in ("", node.name) and node.node_type.holds(chunk._replace(copies=1)) > 0
+                    if suits and not taken and left[node.name].holds(share):
                         break
                 else:
                     return {}
@@ -369,15 +352,6 @@ class SimulatedCluster:
                 job.lost = True
                 self.end(job, now_s)
 
-    def _tier(self, job: SimJob) -> int:
-        partition = self.partitions.get(job.queue)
-        return partition.priority_tier if partition else 1
-
-    def _nodes_for(self, queue: str) -> list[SimNode]:
-        """Return the nodes that run jobs of that queue: one that has nodes of its own has no others."""
-        own = [node for node in self.nodes.values() if queue in node.partitions]
-        return own or [node for node in self.nodes.values() if not node.partitions]
-
     def _give(self, job: SimJob, placed: dict[str, NodeResources], now_s: float) -> None:
         job.placed, job.state = placed, JobState.STARTS
         for name, share in placed.items():
@@ -385,16 +359,3 @@ class SimulatedCluster:
             node.used[job.job_id] = share
             if node.power is PowerState.OFF:
                 node.power, node.power_s = PowerState.POWERING_ON, int(now_s)
-
-    def _begin_if_up(self, job: SimJob, now_s: float) -> None:
-        if all(self.nodes[name].power is PowerState.ON for name in job.placed):
-            job.state, job.start_s = JobState.RUNNING, now_s
-            self.started.append(job)
-            for name in job.placed:
-                if self.nodes[name].dead:
-                    self._lose_jobs(name, now_s)
-
-
-def _suits(node: SimNode, chunk: Chunk) -> bool:
-    """Return whether an empty node could hold the chunk."""
-    return chunk.host in ("", node.name) and node.node_type.holds(chunk._replace(copies=1)) > 0

@@ -56,14 +56,16 @@ class SimulatedScheduler:
     def find_uses(self, nodes: Sequence[str]) -> dict[str, str | SchedulerError]:
         """Return why each node is not free, "" if it is."""
         self._step()
-        return {node: self._use_of(self.cluster.nodes.get(node)) for node in nodes}
-
-    def _use_of(self, node: SimNode | None) -> str | SchedulerError:
-        if node is None:
-            return SchedulerError("there is no such node", hint="`offpeak nodes` shows them all")
-        if node.used:
-            return f"runs {', '.join(node.used)}"
-        return "" if node.shut else "is not closed: a job may start there"
+        uses: dict[str, str | SchedulerError] = {}
+        for name in nodes:
+            node = self.cluster.nodes.get(name)
+            if node is None:
+                uses[name] = SchedulerError("there is no such node", hint="`offpeak nodes` shows them all")
+            elif node.used:
+                uses[name] = f"runs {', '.join(node.used)}"
+            else:
+                uses[name] = "" if node.shut else "is not closed: a job may start there"
+        return uses
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set priorities or offsets; return why not, by job."""
@@ -124,8 +126,25 @@ class SimulatedScheduler:
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Tell it of these nodes; return why not, by node."""
-        now_s = self._step()
-        return {name: why for name in nodes if (why := self._change_node(name, change, reason, int(now_s)))}
+        now_s, refused = int(self._step()), {}
+        for name in nodes:
+            known = {each: self._node(node) for each, node in self.cluster.nodes.items()}
+            refusal = change_refusal(name, known, change)
+            if refusal:
+                refused[name] = refusal
+            if refusal or is_change_done(known[name], change):
+                continue
+            node = self.cluster.nodes[name]
+            match change:
+                case NodeChange.CLOSE | NodeChange.WITHDRAW:
+                    node.shut, node.note, node.reason_s = {reason}, reason, now_s
+                case NodeChange.OPEN:
+                    node.shut, node.note, node.reason_s = set(), "", 0
+                case NodeChange.POWER_DOWN:
+                    node.power, node.power_s = PowerState.OFF, now_s
+                case NodeChange.POWER_UP | NodeChange.RESUME:
+                    node.power, node.power_s = PowerState.POWERING_ON, now_s
+        return refused
 
     def _step(self) -> float:
         now_s = self._clock()
@@ -147,23 +166,6 @@ class SimulatedScheduler:
             if name in jobs and not waiting:
                 refused[name] = f"is {jobs[name][0].state}"
         return refused
-
-    def _change_node(self, name: str, change: NodeChange, reason: str, now_s: int) -> str:
-        known = {each: self._node(node) for each, node in self.cluster.nodes.items()}
-        refusal = change_refusal(name, known, change)
-        if refusal or is_change_done(known[name], change):
-            return refusal
-        node = self.cluster.nodes[name]
-        match change:
-            case NodeChange.CLOSE | NodeChange.WITHDRAW:
-                node.shut, node.note, node.reason_s = {reason}, reason, now_s
-            case NodeChange.OPEN:
-                node.shut, node.note, node.reason_s = set(), "", 0
-            case NodeChange.POWER_DOWN:
-                node.power, node.power_s = PowerState.OFF, now_s
-            case NodeChange.POWER_UP | NodeChange.RESUME:
-                node.power, node.power_s = PowerState.POWERING_ON, now_s
-        return ""
 
     def _job(self, job: SimJob) -> Job:
         held = job.state is JobState.PENDING and bool(job.holds)
