@@ -31,6 +31,15 @@ from offpeak.sim_backend.replay.policy import Policy
 from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak.sim_backend.traces.filters import known_period_s, last_days, priced
 
+HARDLY_PCT = 0.5
+"""Savings below this percentage of the bill are called hardly worth it."""
+MOST_REPLAYS, FIRST_REPLAYS = 20, 4
+"""How often orders are replayed, and how often for a first answer."""
+QUICK_JOBS, QUICK_REPLAYS = 100_000, 10
+"""Logs of more jobs are replayed less often, for an answer within seconds."""
+RARELY_WAITING, FLAT_PRICES, ALIKE = 0.25, 1.3, 0.1
+"""Below this share of waiting, ratio of prices and variation of power there is little to gain."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -84,6 +93,10 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
         for charge, demand in zip(charges, demands, strict=True)
     ]
     cost = Bounds(min(costs), costs[1], max(costs))
+    aligned = case.prices.aligned.until(until_s)
+    series = aligned.series
+    edges_s = np.append(series.start_s, series.end_s) - aligned.offset_s
+    length_s = np.diff(np.clip(edges_s, begin_s, until_s)) * series.known
     known_kwh = energy.middle - charges[1].unpriced_j / J_PER_KWH
     return LoggedUse(
         begin_s=begin_s,
@@ -95,7 +108,7 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
         unpriced_kwh=charges[1].unpriced_j / J_PER_KWH,
         co2_kg=charges[1].co2_kg,
         mean_price=1000 * charges[1].cost.total / J_PER_MWH / known_kwh if known_kwh else 0.0,
-        plain_mean_price=_mean_price(case, begin_s, until_s),
+        plain_mean_price=float(np.dot(length_s, np.nan_to_num(series.value)) / max(length_s.sum(), 1)),
         utilization=utilization(jobs.size, jobs.runtime_s, machine_size=case.machine.size, period_s=until_s - begin_s),
         mean_wait_s=float((jobs.logged_start_s - jobs.submit_s).mean()),
         waiting_share=waiting_share(jobs, begin_s, until_s),
@@ -103,29 +116,11 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
     )
 
 
-def _mean_price(case: ReplayCase, begin_s: int, until_s: int) -> float:
-    """Return the mean of the known prices over the period [per MWh]."""
-    aligned = case.prices.aligned.until(until_s)
-    edges_s = np.append(aligned.series.start_s, aligned.series.end_s) - aligned.offset_s
-    length_s = np.diff(np.clip(edges_s, begin_s, until_s)) * aligned.series.known
-    return float(np.dot(length_s, np.nan_to_num(aligned.series.value)) / max(length_s.sum(), 1))
-
-
 def waiting_share(jobs: Jobs, begin_s: int, until_s: int) -> float:
     """Return the share of the period in which at least one job waited."""
     latest_s = np.maximum.accumulate(np.concatenate([[begin_s], jobs.logged_start_s]))[:-1]
     alone_from_s = np.maximum(jobs.submit_s, latest_s)
     return float(np.maximum(jobs.logged_start_s - alone_from_s, 0).sum()) / max(until_s - begin_s, 1)
-
-
-HARDLY_PCT = 0.5
-"""Savings below this percentage of the bill are called hardly worth it."""
-
-MOST_REPLAYS, FIRST_REPLAYS = 20, 4
-"""How often orders are replayed, and how often for a first answer."""
-
-QUICK_JOBS, QUICK_REPLAYS = 100_000, 10
-"""Logs of more jobs are replayed less often, for an answer within seconds."""
 
 
 @dataclass(frozen=True)
@@ -215,14 +210,19 @@ def estimate_savings(
     begin_s, until_s = int(cut.jobs.submit_s[0]), known_period_s(cut.jobs)[1]
     if until_s <= begin_s:
         raise BadTrace(f"{cut.name}: its jobs took no time at all", hint="a log of more days is needed")
-    period_s = begin_s, until_s
     prepared = prepare(cut, settings, start=None, whole=whole, cluster=cluster)
     comparison = compare(prepared.case, policies[:1])
+    # The lowest, likeliest and highest draw of each job: one and the same unless it is assumed.
+    power, likeliest_w = prepared.power, prepared.case.node_power_w
+    draws_w = likeliest_w, likeliest_w, likeliest_w
+    if power.assumed:
+        low_w, high_w = (watts / power.units_per_node for watts in (ASSUMED_POWER.low_w, ASSUMED_POWER.high_w))
+        draws_w = np.full_like(likeliest_w, low_w), likeliest_w, np.full_like(likeliest_w, high_w)
     are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
     estimate = SavingsEstimate(
         trace=cut,
         prepared=prepared,
-        used=logged_use(comparison.case, _draws_w(prepared), *period_s),
+        used=logged_use(comparison.case, draws_w, begin_s, until_s),
         savings=(),
         spreads=(),
         comparison=comparison,
@@ -274,17 +274,6 @@ def started(trace: Trace, settings: Settings, baseline: Policy, cluster: Cluster
     return replace(trace, jobs=jobs, requests=case.requests, notes=(*trace.notes, note))
 
 
-def _draws_w(prepared: PreparedCase) -> tuple[Float64, Float64, Float64]:
-    """Return the lowest, likeliest and highest draw of each job: one and the same unless it is assumed."""
-    power, likeliest_w = prepared.power, prepared.case.node_power_w
-    if not power.assumed:
-        return likeliest_w, likeliest_w, likeliest_w
-    low_w, high_w = (
-        np.full(len(likeliest_w), watts / power.units_per_node) for watts in (ASSUMED_POWER.low_w, ASSUMED_POWER.high_w)
-    )
-    return low_w, likeliest_w, high_w
-
-
 def saving_of(
     spread: ReplicationSpread,
     used: LoggedUse,
@@ -309,6 +298,10 @@ def saving_of(
     if "held_wait_s" in spread.figures:
         wait = spread.figures["held_wait_s"]
         wait_is_noise = wait.has_either_sign
+    boot_delay_s = None
+    if "delayed_share" in spread.figures:
+        delayed = spread.figures["delayed_share"].mean
+        boot_delay_s = spread.figures["mean_sleep_delay_s"].mean / delayed if delayed else 0.0
     years = (period_s or used.until_s - used.begin_s) / YEAR_S
     a_year = _a_year(share, spread, used, years)
     if is_assumed and spread.further.is_known:
@@ -321,21 +314,13 @@ def saving_of(
         wait_change_s=wait.middle,
         wait_is_noise=wait_is_noise,
         is_noise=is_noise,
-        boot_delay_s=_boot_delay_s(spread),
+        boot_delay_s=boot_delay_s,
         cycles_per_node_day=cycles.mean if (cycles := spread.figures.get("cycles_per_node_day")) else None,
         energy_kwh=-differences["energy_kwh"].middle / years,
         peak_kw=-differences["peak_kw"].middle if "peak_kw" in differences else None,
         peak_is_noise="peak_kw" in differences and spread.is_noise("peak_kw"),
         weeks=spread.further.weeks,
     )
-
-
-def _boot_delay_s(spread: ReplicationSpread) -> float | None:
-    """Return the mean delay by waking nodes of the jobs that they delay."""
-    if "delayed_share" not in spread.figures:
-        return None
-    share = spread.figures["delayed_share"].mean
-    return spread.figures["mean_sleep_delay_s"].mean / share if share else 0.0
 
 
 def _a_year(share: Bounds, spread: ReplicationSpread, used: LoggedUse, years: float) -> Bounds:
@@ -360,11 +345,6 @@ def _a_year(share: Bounds, spread: ReplicationSpread, used: LoggedUse, years: fl
     return Bounds(min(money), middle, max(money))
 
 
-RARELY_WAITING = 0.25
-FLAT_PRICES = 1.3
-ALIKE = 0.1
-
-
 def reasons(estimate: SavingsEstimate) -> list[str]:
     """Return in sentences what keeps the saving small; nothing if nothing does."""
     used = estimate.used
@@ -375,7 +355,11 @@ def reasons(estimate: SavingsEstimate) -> list[str]:
     ratio = price_ratio(estimate)
     if ratio is not None and ratio < FLAT_PRICES:
         lines.append(f"expensive hours cost {ratio:.2f} times as much as the others: there is little to gain")
-    if not estimate.prepared.power.assumed and power_variation(estimate) < ALIKE:
+    case = estimate.comparison.case
+    weight = np.maximum(case.jobs.size * case.jobs.runtime_s, 1)
+    mean_w = float(np.average(case.node_power_w, weights=weight))
+    deviation_w = float(np.average((case.node_power_w - mean_w) ** 2, weights=weight)) ** 0.5
+    if not estimate.prepared.power.assumed and deviation_w / mean_w < ALIKE:
         lines.append("jobs draw nearly the same power: no order is much cheaper than another")
     return lines
 
@@ -395,12 +379,3 @@ def price_ratio(estimate: SavingsEstimate) -> float | None:
             return None
         means.append(float(np.average(series.value[inside], weights=length_s[inside])))
     return means[0] / means[1] if min(means) > 0 else None
-
-
-def power_variation(estimate: SavingsEstimate) -> float:
-    """Return the standard deviation of the jobs' draw per unit over its mean, jobs weighed by their unit-seconds."""
-    case = estimate.comparison.case
-    weight = np.maximum(case.jobs.size * case.jobs.runtime_s, 1)
-    mean_w = float(np.average(case.node_power_w, weights=weight))
-    variance = float(np.average((case.node_power_w - mean_w) ** 2, weights=weight))
-    return float(np.sqrt(variance)) / mean_w

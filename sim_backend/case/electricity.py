@@ -5,12 +5,11 @@ and so is the PUE: the sums are exact.
 """
 
 from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from datetime import datetime, tzinfo
 
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH, WEEK_S
 from offpeak.model.facility import Facility, cooling_w, facility_named
 from offpeak.model.step_integrals import StepIntegral, integrals
@@ -105,7 +104,23 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
         check_market(tariff, has_prices=False)
         # The hours of a tariff do not say when CO2 is high.
         peaks = rule if weighing.needs_carbon else tariff.on_peak(rule)
-        return ReplayPrices(_align_tariff(log, tariff, when), peaks, weighing, tariff)
+        if when is not None:
+            offset_s, note = instant_of(log, when) - log.begin_s, f"log mapped to {when} as asked"
+        elif log.unix_start_s is not None:
+            offset_s = log.unix_start_s
+            note = f"log mapped to its own dates, from {date_text(offset_s + log.first_s, log.zone)}"
+        else:
+            offset_s = int(A_MONDAY.replace(tzinfo=tariff.calendar.zone).timestamp()) - log.begin_s
+            note = f"log without a date mapped to a Monday, {A_MONDAY.date()}"
+        from_s = log.begin_s + offset_s - DAY_S
+        length_s = min(log.last_s - log.begin_s + 2 * DAY_S, LONGEST_TARIFF_S)
+        # Without a date the log's second 0 is a midnight of the tariff's own clock.
+        assumed = "" if when is not None or log.unix_start_s is not None else note
+        if not assumed and log.is_zone_assumed and not tariff.names_zone:
+            assumed = NO_ZONE
+        series = tariff_series(tariff, from_s, from_s + length_s)
+        aligned_tariff = AlignedSeries(series, offset_s, log.zone, (note,), tariff, assumed)
+        return ReplayPrices(aligned_tariff, peaks, weighing, tariff)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
@@ -143,7 +158,11 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: AlignedSeries) -> Ca
         return None
     path, layout = parse_file_and_layout(carbon.source)
     if path.suffix not in {".csv", ".gz"}:
-        return _parse_constant(carbon.source)
+        try:
+            return parse_carbon_g_per_kwh(carbon.source)
+        except BadInput as problem:
+            hint = f"{problem.hint}; or name a file, CSV plain or .gz"
+            raise BadInput(f"carbon intensity: {problem}", hint=hint) from None
     series = read_series(path, layout)
     if series.unit != CARBON_UNIT:
         raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
@@ -151,14 +170,6 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: AlignedSeries) -> Ca
     filled = fill_gaps(series)
     notes = tuple(f"carbon intensity: {note}" for note in (aligned.note, *gaps_notes(series, filled, "in no emission")))
     return AlignedSeries(filled, aligned.offset_s, log.zone, notes, are_gaps_filled=True)
-
-
-def _parse_constant(text: str) -> float:
-    try:
-        return parse_carbon_g_per_kwh(text)
-    except BadInput as problem:
-        hint = f"{problem.hint}; or name a file, CSV plain or .gz"
-        raise BadInput(f"carbon intensity: {problem}", hint=hint) from None
 
 
 def decision_series(prices: ReplayPrices, carbon: Carbon) -> Series:
@@ -176,30 +187,6 @@ def peak_times(prices: ReplayPrices, carbon: Carbon = None) -> PeakTimes:
     series, peak = classify(decision_series(prices, carbon), prices.rule)
     changes = np.flatnonzero(np.diff(peak, prepend=np.int8(-1)))
     return PeakTimes(series.start_s[changes] - prices.aligned.offset_s, peak[changes])
-
-
-def _align_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> AlignedSeries:
-    offset_s, note = _lay_on_tariff(log, tariff, when)
-    from_s = log.begin_s + offset_s - DAY_S
-    length_s = min(log.last_s - log.begin_s + 2 * DAY_S, LONGEST_TARIFF_S)
-    series = tariff_series(tariff, from_s, from_s + length_s)
-    # Without a date the log's second 0 is a midnight of the tariff's own clock.
-    assumed = "" if when is not None or log.unix_start_s is not None else note
-    if not assumed and log.is_zone_assumed and not tariff.names_zone:
-        assumed = NO_ZONE
-    return AlignedSeries(series, offset_s, log.zone, (note,), tariff, assumed)
-
-
-def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:
-    if when is not None:
-        return instant_of(log, when) - log.begin_s, f"log mapped to {when} as asked"
-    if log.unix_start_s is not None:
-        return (
-            log.unix_start_s,
-            f"log mapped to its own dates, from {date_text(log.unix_start_s + log.first_s, log.zone)}",
-        )
-    monday_s = int(A_MONDAY.replace(tzinfo=tariff.calendar.zone).timestamp())
-    return monday_s - log.begin_s, f"log without a date mapped to a Monday, {A_MONDAY.date()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,11 +230,8 @@ def cooling_of(room: CoolingConditions, curve: PowerCurve, price: StepIntegral, 
     watts = cooling_w(room.facility, it_w, np.full(len(it_w), room.outside_c))
     seconds = np.diff(edges_s)
     it_j, cooling_j = float(it_w @ seconds), float(watts @ seconds)
-    co2_kg = None if carbon is None else _charged(watts, curve, carbon) / J_PER_KWH / 1000
-    pue = 1 + cooling_j / it_j if it_j else 1.0
-    return Cooling(cooling_j / J_PER_KWH, _charged(watts, curve, price) / J_PER_MWH, co2_kg, pue)
-
-
-def _charged(watts: Float64, curve: PowerCurve, meter: StepIntegral) -> float:
-    edges_s = curve.edges_s
-    return float(watts @ integrals(meter, edges_s[:-1], edges_s[1:]))
+    cost = float(watts @ integrals(price, edges_s[:-1], edges_s[1:])) / J_PER_MWH
+    co2_kg = None
+    if carbon is not None:
+        co2_kg = float(watts @ integrals(carbon, edges_s[:-1], edges_s[1:])) / J_PER_KWH / 1000
+    return Cooling(cooling_j / J_PER_KWH, cost, co2_kg, 1 + cooling_j / it_j if it_j else 1.0)

@@ -54,7 +54,11 @@ def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None)
     machine, and the machine holds it. Without it jobs only will be replayed, on the machine that the header tells.
     Raises BadTrace if nothing reveals the size of the machine.
     """
-    seen = _seen(whole or trace)
+    # Others may have had the nodes of suspended jobs meanwhile: these count without a start.
+    seen = (whole or trace).jobs
+    if len((whole or trace).suspended):
+        is_suspended = np.isin(seen.job_id, (whole or trace).suspended)
+        seen = replace(seen, logged_start_s=np.where(is_suspended, -1, seen.logged_start_s))
     if trace.units_per_node is None:
         return _of_header(trace, machine, seen, holds_log=whole is not None)
     per_node = machine.processors_per_node or 1
@@ -63,14 +67,6 @@ def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None)
         return _accounted(whole_nodes(trace.jobs, per_node), machine, (1, per_node), whole_nodes(seen, per_node), named)
     node_processors = machine.processors_per_node or trace.processors_per_node or trace.units_per_node
     return _accounted(trace.jobs, machine, (trace.units_per_node, node_processors), seen, named)
-
-
-def _seen(trace: Trace) -> Jobs:
-    """Return the jobs, those that were suspended without a start: others may have had their nodes meanwhile."""
-    if not len(trace.suspended):
-        return trace.jobs
-    is_suspended = np.isin(trace.jobs.job_id, trace.suspended)
-    return replace(trace.jobs, logged_start_s=np.where(is_suspended, -1, trace.jobs.logged_start_s))
 
 
 def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log: bool) -> AllocationUnits:

@@ -41,6 +41,7 @@ from offpeak.sim_backend.traces.filters import runnable
 
 BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (--idle-power)"
 
+ASSUMED_CLASS = "server"
 A_MONTH_S = 30 * DAY_S
 
 TIMING_NOTE = "timing, as the scheduler is configured: {}; the time in which nodes complete jobs is not known"
@@ -173,6 +174,11 @@ def basis_of(
     cluster: Cluster | None,
 ) -> Basis:
     """Return the basis of the figures of these jobs; `draw_w` is the power of each per unit [W], `idle_w` per node."""
+    if isinstance(power.model, UniformPower):
+        busy_w = power.model.low_w, power.model.high_w
+    else:
+        weights = np.maximum(power.jobs.size * power.jobs.runtime_s, 1)
+        busy_w = (float(np.average(draw_w, weights=weights)) * power.units_per_node,) * 2
     tariff = aligned.tariff
     notes = () if tariff else aligned.notes
     prices = tariff.description if tariff else "; ".join((f"{aligned.series.source} in {aligned.series.unit}", *notes))
@@ -185,24 +191,16 @@ def basis_of(
         nodes=units.nodes,
         processors_per_node=units.node_processors,
         node_processors=units.processors_range or (units.node_processors, units.node_processors),
-        busy_w=_busy_w(power, draw_w),
+        busy_w=busy_w,
         busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
         idle_w=idle_w,
         idle_source="by power_class, on average" if has_classes(cluster) else "",
         assumed=(
             *units.assumed,
-            *((BUSY_WATTS,) if power.assumed else ()),
-            *((IDLE_WATTS,) if is_idle_assumed else ()),
+            *([BUSY_WATTS] if power.assumed else []),
+            *([IDLE_WATTS] if is_idle_assumed else []),
         ),
     )
-
-
-def _busy_w(power: JobPower, draw_w: Float64) -> tuple[float, float]:
-    if isinstance(power.model, UniformPower):
-        return power.model.low_w, power.model.high_w
-    weights = np.maximum(power.jobs.size * power.jobs.runtime_s, 1)
-    mean_w = float(np.average(draw_w, weights=weights)) * power.units_per_node
-    return mean_w, mean_w
 
 
 @dataclass(frozen=True)
@@ -225,6 +223,10 @@ def prepare(
     With a `cluster` the jobs are replayed on its pools of nodes. Raises BadTrace if no job can run, BadPrices if the
     prices do not fit, BadInput for an unknown node class.
     """
+
+    def used_unit_s(jobs: Jobs) -> float:
+        return float(np.dot(np.maximum(jobs.size, 0).astype(np.float64), np.maximum(jobs.runtime_s, 0)))
+
     node_class, class_notes = node_class_of(settings, cluster)
     priorities, classes = None, None
     if cluster is None:
@@ -260,20 +262,19 @@ def prepare(
         priorities=priorities,
         names=trace.names,
         without_limit=trace.without_estimate,
-        left_out_share=1 - _used_unit_s(jobs) / max(_used_unit_s(units.jobs), 1.0),
+        left_out_share=1 - used_unit_s(jobs) / max(used_unit_s(units.jobs), 1.0),
     )
     if node_class is not None and cluster is not None and case.is_mixed:
         case = replace(case, nodes=powered_pools(cluster, node_class, units.per_node))
     elif node_class is not None:
         nodes = PoweredMachine(machine.size, units.per_node, node_class, settings.power.seed)
         case = replace(case, nodes=nodes)
-    overload = overload_note(jobs, units.size)
     notes = (
         *trace.notes,
         *units.notes,
         *site_notes,
         *([TIMING_NOTE.format(cluster.timing.text)] if cluster and cluster.timing.text and case.is_mixed else []),
-        *overload,
+        *overload_note(jobs, units.size),
         *class_notes,
         *power.notes,
         *([room.note] if room else []),
@@ -281,13 +282,6 @@ def prepare(
     )
     basis = basis_of(units, prices.aligned, power, draw_w, settings.power, idle_w, cluster)
     return PreparedCase(case, rejected, notes, power, units.per_node, basis)
-
-
-def _used_unit_s(jobs: Jobs) -> float:
-    return float(np.dot(np.maximum(jobs.size, 0).astype(np.float64), np.maximum(jobs.runtime_s, 0)))
-
-
-ASSUMED_CLASS = "server"
 
 
 def is_every_class_named(cluster: Cluster | None) -> bool:
@@ -338,10 +332,8 @@ def powered_pools(cluster: Cluster, default: NodeClass, units_per_node: int) -> 
 
     Raises BadInput for a class that is not known.
     """
-    classes = tuple(
-        node_class_named(pool.node_type.power_class) if pool.node_type.power_class else default
-        for pool in cluster.pools
-    )
+    named = (pool.node_type.power_class for pool in cluster.pools)
+    classes = tuple(node_class_named(name) if name else default for name in named)
     return PoweredPools(classes, tuple(pool.nodes for pool in cluster.pools), units_per_node)
 
 

@@ -26,11 +26,26 @@ from offpeak.sim_backend.traces.filters import reasons_text
 from offpeak.sim_backend.traces.records import request_classes as classes_of_rows
 from offpeak.text import counted, natural_key
 
+ARRAY_NOTE = "tasks of an array may all run at once: the limit of tasks is not logged"
 MOST_TYPES_NAMED = 6
 SHOWN_NAMES = 5
 LONGEST_FOLDED = 80
 """The longest text of folded names, such as p[1-200], that is shown whole."""
 
+
+NO_POOL = -1
+LOST = -2
+"""The pool of a node that the cluster does not have."""
+
+_REMEDIES: dict[str, str] = {
+    "partition": "may run on all of its nodes",
+    "QOS": "count without it",
+    "licence": "count without it",
+    "reservation": "count without it",
+    "generic resource": "count without it",
+    "node": "may run on other nodes",
+}
+_BY_NODE = "count in the partitions of the nodes on which they ran"
 
 Unknown = tuple[str, str]
 """A kind of name that the cluster does not have, and the name."""
@@ -87,7 +102,7 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     Partitions, QOS, licences, reservations, nodes and generic resources that the cluster lacks are taken out of them.
     """
     whole_nodes = trace.units_per_node == 1
-    request, requests, derived = _completed(trace, whole_nodes=whole_nodes)
+    request, requests, unlogged = _completed(trace, whole_nodes=whole_nodes)
     known = [_without_unknown(each, cluster) for each in requests]
     jobs_of = np.bincount(request, minlength=len(requests)).tolist()
     pool = _logged_pools(trace, cluster)
@@ -111,13 +126,20 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     priorities = None
     if order is PriorityOrder.MULTIFACTOR:
         priorities, order_notes = site_priorities(kept, trace.names, cluster)
+    size = "whole nodes" if whole_nodes else "processors on any nodes"
+    taken_for = f"taken for {size}, with any memory and no GPUs"
+    derived_note = f"{counted(unlogged, 'job')} without a logged request: {taken_for}"
+    suspended = list(cluster.suspended)
+    noun = "QOS" if cluster.qos_preempt else "partition" if len(suspended) == 1 else "partitions"
+    suspension_note = f"jobs of {noun} {_shown(suspended)} run on where the scheduler would suspend them for others"
     notes = (
-        *((cluster_note(cluster), *_derived_note(derived, whole_nodes=whole_nodes)) if is_mixed else ()),
+        *([cluster_note(cluster)] if is_mixed else []),
+        *([derived_note] if is_mixed and unlogged else []),
         *unknown_notes,
         *_lost_node_notes(trace, pool),
         *((order_note(order, cluster), *order_notes) if is_mixed or has_more_factors else ()),
-        *(_array_notes(jobs) if is_mixed else ()),
-        *_suspension_notes(cluster),
+        *([ARRAY_NOTE] if is_mixed and jobs.array is not None and (jobs.array >= 0).any() else []),
+        *([suspension_note] if suspended else []),
     )
     return ClusterJobs(kept, tuple(numbers), classes, rejected, notes, priorities)
 
@@ -204,7 +226,7 @@ def cluster_note(cluster: Cluster) -> str:
 def _completed(trace: Trace, *, whole_nodes: bool) -> tuple[Int64, tuple[Request, ...], int]:
     """Return the class of each job, the requests, and how many of them were derived from the size of the job."""
     jobs = trace.jobs
-    logged = np.full(len(jobs), -1) if jobs.request is None else jobs.request
+    request = np.full(len(jobs), -1) if jobs.request is None else jobs.request.copy()
     partition, names = trace.names.partitions(jobs)
 
     def derived(row: tuple[int, ...]) -> Request:
@@ -212,16 +234,10 @@ def _completed(trace: Trace, *, whole_nodes: bool) -> tuple[Int64, tuple[Request
         partitions = (names[number],) if number >= 0 else ()
         return Request(partitions, (Chunk(size),), apart=whole_nodes, whole_nodes=whole_nodes)
 
-    unknown = np.flatnonzero(logged < 0)
-    more, requests = classes_of_rows((jobs.size[unknown], partition[unknown]), derived)
-    request = logged.copy()
-    request[unknown] = len(trace.requests) + more
-    return request, (*trace.requests, *requests), len(unknown)
-
-
-NO_POOL = -1
-LOST = -2
-"""The pool of a node that the cluster does not have."""
+    unlogged = np.flatnonzero(request < 0)
+    more, requests = classes_of_rows((jobs.size[unlogged], partition[unlogged]), derived)
+    request[unlogged] = len(trace.requests) + more
+    return request, (*trace.requests, *requests), len(unlogged)
 
 
 def _logged_pools(trace: Trace, cluster: Cluster) -> Int64 | None:
@@ -305,19 +321,6 @@ def _without_unknown(request: Request, cluster: Cluster) -> KnownRequest:
     return request, unknown or ()
 
 
-_REMEDIES: dict[str, str] = {
-    "partition": "may run on all of its nodes",
-    "QOS": "count without it",
-    "licence": "count without it",
-    "reservation": "count without it",
-    "generic resource": "count without it",
-    "node": "may run on other nodes",
-}
-
-
-_BY_NODE = "count in the partitions of the nodes on which they ran"
-
-
 def _unknown_notes(known: list[KnownRequest], jobs_of: list[int], remedies: Mapping[str, str]) -> tuple[str, ...]:
     """Return a line for each partition, QOS, ... that the cluster does not have, one for many or for nodes."""
     jobs: Counter[Unknown] = Counter()
@@ -340,23 +343,3 @@ def _unknown_notes(known: list[KnownRequest], jobs_of: list[int], remedies: Mapp
                 for name in names
             ]
     return tuple(lines)
-
-
-def _derived_note(count: int, *, whole_nodes: bool) -> tuple[str, ...]:
-    if not count:
-        return ()
-    size = "whole nodes" if whole_nodes else "processors on any nodes"
-    return (f"{counted(count, 'job')} without a logged request: taken for {size}, with any memory and no GPUs",)
-
-
-def _suspension_notes(cluster: Cluster) -> tuple[str, ...]:
-    names = list(cluster.suspended)
-    if not names:
-        return ()
-    noun = "QOS" if cluster.qos_preempt else "partition" if len(names) == 1 else "partitions"
-    return (f"jobs of {noun} {_shown(names)} run on where the scheduler would suspend them for others",)
-
-
-def _array_notes(jobs: Jobs) -> tuple[str, ...]:
-    arrays = "tasks of an array may all run at once: the limit of tasks is not logged"
-    return (arrays,) if jobs.array is not None and (jobs.array >= 0).any() else ()

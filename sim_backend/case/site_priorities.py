@@ -17,6 +17,8 @@ from offpeak.model.request import Request
 from offpeak.sim_backend.engine.priorities import ROOT, Priorities, ShareTree
 from offpeak.text import counted
 
+_BY_TIER = "jobs start by the tier of their partition, then by"
+
 
 @dataclass(frozen=True)
 class SitePriorities:
@@ -76,8 +78,7 @@ def site_priorities(jobs: Jobs, names: LogNames, cluster: Cluster) -> tuple[Site
     account the log does not tell is in the user's first account.
     """
     assert cluster.priority is not None
-    tree = _Tree()
-    tree.add_accounts(cluster.priority.accounts)
+    tree = _Tree(cluster.priority.accounts)
     users = int(jobs.user.max(initial=-1)) + 1
     pair = np.unique(_pairs(jobs, users))
     row: list[int] = []
@@ -87,8 +88,10 @@ def site_priorities(jobs: Jobs, names: LogNames, cluster: Cluster) -> tuple[Site
     ):
         account, user = _name(account_code, names.group), _name(user_code, names.user)
         found = tree.user_row(account, user)
-        unlisted += found is None
-        row.append(tree.add_user(account, user) if found is None else found)
+        if found is None:
+            found = tree.add_user(account, user)
+            unlisted += 1
+        row.append(found)
     weights = cluster.priority.weights
     note = f"{counted(unlisted, 'user')} of the log without shares in the cluster: one share each"
     notes = (note,) if unlisted and weights.fair_share else ()
@@ -104,18 +107,11 @@ def _name(code: int, names: tuple[str, ...]) -> str:
 class _Tree:
     """A tree of accounts and users that grows; a row stands behind that of its parent."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: Sequence[ShareAccount]) -> None:
         self._rows: list[tuple[int, int, bool]] = []
         self._accounts: dict[str, int] = {}
         self._users: dict[tuple[str, str], int] = {}
         self._first: dict[str, int] = {}
-
-    def _add(self, parent: int, shares: int, *, is_user: bool) -> int:
-        self._rows.append((parent, shares, is_user))
-        return len(self._rows) - 1
-
-    def add_accounts(self, accounts: Sequence[ShareAccount]) -> None:
-        """Add these accounts with their users."""
         by_name = {account.name: account for account in accounts}
         for account in accounts:
             above: list[ShareAccount] = []
@@ -138,6 +134,10 @@ class _Tree:
                 self._users[account.name, user] = row
                 self._first.setdefault(user, row)
 
+    def _add(self, parent: int, shares: int, *, is_user: bool) -> int:
+        self._rows.append((parent, shares, is_user))
+        return len(self._rows) - 1
+
     def user_row(self, account: str, user: str) -> int | None:
         """Return the row of a user in an account, in the first one if the account is unknown; None for no such user."""
         return self._users.get((account, user)) if account else self._first.get(user)
@@ -156,9 +156,6 @@ class _Tree:
         return ShareTree(np.array(parent), np.array(shares), np.array(is_user))
 
 
-_BY_TIER = "jobs start by the tier of their partition, then by"
-
-
 def order_note(order: PriorityOrder, cluster: Cluster) -> str:
     """Say in a line by what the jobs of one tier are ordered, and what is not modelled."""
     site = cluster.priority
@@ -172,17 +169,14 @@ def order_note(order: PriorityOrder, cluster: Cluster) -> str:
         missing.append("priorities that change while jobs wait")
     else:
         assert site is not None
-        what = f"Slurm's multifactor priority ({_weights_text(site.weights)})"
+        weights = {
+            "age": site.weights.age,
+            "fair share" if site.weights.is_fair_tree else "classic fair share": site.weights.fair_share,
+            "job size": site.weights.job_size,
+            "partition": site.weights.partition,
+            "QOS": site.weights.qos,
+        }
+        named = ", ".join(f"{name} {weight:,}" for name, weight in weights.items() if weight)
+        what = f"Slurm's multifactor priority ({named or 'without weights'})"
         missing += ["nice", "usage before the log"] if site.weights.fair_share else ["nice"]
     return f"{_BY_TIER} {what}; not modelled: {', '.join(missing)}"
-
-
-def _weights_text(weights: PriorityWeights) -> str:
-    named = {
-        "age": weights.age,
-        "fair share" if weights.is_fair_tree else "classic fair share": weights.fair_share,
-        "job size": weights.job_size,
-        "partition": weights.partition,
-        "QOS": weights.qos,
-    }
-    return ", ".join(f"{name} {weight:,}" for name, weight in named.items() if weight) or "without weights"

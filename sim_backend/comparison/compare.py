@@ -41,7 +41,7 @@ from offpeak.sim_backend.comparison.outcome import (
 )
 from offpeak.sim_backend.comparison.pools import lowest_of_pool, pool_usages
 from offpeak.sim_backend.engine.rules import NOT_YET, PeakTimes
-from offpeak.sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures_of_pools, state_times
+from offpeak.sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures, state_times
 from offpeak.sim_backend.nodes.power_curve import (
     PowerCurve,
     StandingDraw,
@@ -150,9 +150,7 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
         charges = charges_of(usage, meters)
     else:
         last_runs = replace(usage, start_s=schedule.start_s, end_s=schedule.end_s)
-        figures = sleep_figures_of_pools(
-            pools, last_runs, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla
-        )
+        figures = sleep_figures(pools, last_runs, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla)
         log = join_node_logs([pool.node_log for pool in pools])
         sleep = SleepOutcome(log, figures, sum(map(lowest_of_pool, pools)), pools)
         charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])

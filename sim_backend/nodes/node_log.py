@@ -299,19 +299,12 @@ class SleepFigures:
 
 
 def sleep_figures(
-    powered: PoweredUsage, submit_s: Int64, boot_delay_s: Int64, *, slowdown_bound: float
-) -> SleepFigures:
-    """Return the figures of a run of at least one job; an empty period counts as a second.
-
-    `boot_delay_s` is how long each job waited for its nodes to come up, part of its wait.
-    """
-    return sleep_figures_of_pools((powered,), powered.usage, submit_s, boot_delay_s, slowdown_bound=slowdown_bound)
-
-
-def sleep_figures_of_pools(
     pools: Sequence[PoweredUsage], usage: Usage, submit_s: Int64, boot_delay_s: Int64, *, slowdown_bound: float
 ) -> SleepFigures:
-    """Return the figures of a run on several pools of nodes; `usage` is that of all jobs."""
+    """Return the figures of a run of at least one job on these pools of nodes; an empty period counts as a second.
+
+    `usage` is that of all jobs, `boot_delay_s` how long each job waited for its nodes to come up, part of its wait.
+    """
     usage = replace(usage, until_s=max(usage.until_s, usage.begin_s + 1))
     pools = [replace(pool, usage=replace(pool.usage, until_s=usage.until_s)) for pool in pools]
     period_s = usage.until_s - usage.begin_s

@@ -68,6 +68,7 @@ from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, JobPlaces, JobRun
 
 RESERVATIONS = {FCFS: 0, EASY: 1, FIRST_FIT: 1, BEST_FIT: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
+NOTHING = np.empty(0, dtype=np.int64)
 
 
 def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> EngineRules:
@@ -118,32 +119,6 @@ class SleepingNodes:
     enclosures: tuple[tuple[int, int], ...] = ()
 
 
-class LogBook:
-    """Gathers the pieces of the node logs of pools that the engine gives out when its own is full."""
-
-    def __init__(self, pools: int = 1) -> None:
-        self._pieces: list[list[tuple[np.ndarray, ...]]] = [[] for _ in range(pools)]
-
-    def empty(self, pools: SleepingPools) -> None:
-        """Take the entries of the engine's log, and reset it."""
-        power = pools.power
-        lengths = power.scalars["log_length"].tolist()
-        for pieces, first, length in zip(self._pieces, pools.entry_first[:-1].tolist(), lengths, strict=True):
-            pieces.append(tuple(column[first : first + length].copy() for column in power.log))
-        power.scalars["log_length"] = 0
-        pools.seen[:] = 0
-
-    def node_logs(
-        self, nodes: Sequence[int], *, units_per_node: int = 1, enclosures: tuple[tuple[int, int], ...] = ()
-    ) -> tuple[NodeLog, ...]:
-        """Return all that was taken, for pools of so many nodes."""
-        columns = ((np.concatenate(column) for column in zip(*pieces, strict=True)) for pieces in self._pieces)
-        return tuple(
-            NodeLog(count, units_per_node, *log, enclosures=enclosures)
-            for count, log in zip(nodes, columns, strict=True)
-        )
-
-
 class Replay:
     """A replay of the case's jobs under a policy and the engine's rules for it: of the jobs, then of the nodes.
 
@@ -173,7 +148,7 @@ class Replay:
         if nodes is None:
             self.state = new_state(self.tables, case.workload, rules, new_picks(self.tables))
         else:
-            self._book = LogBook(len(nodes.classes))
+            self._log_pieces: list[list[tuple[np.ndarray, ...]]] = [[] for _ in nodes.classes]
             self.state = powered_state(case, rules, policy.capacity, nodes)
             if predicts_run_times(policy, policy.capacity):
                 self._run_times = ReplayedRunTimes(case.submitted, case.workload.submit_s)
@@ -206,7 +181,7 @@ class Replay:
         begin = time.perf_counter()
         while (stop := self._advance(until_s)) not in (PAUSED, FINISHED):
             if stop == DECIDE:
-                decide_window(self._case, self._policy, self._rules, self.state, self._peaks)
+                self._decide_window()
             elif stop == CAPACITY:
                 self._decide_capacity()
             elif stop == LOG_FULL:
@@ -231,10 +206,10 @@ class Replay:
         if self._nodes is None or self._power is None:
             return schedule
         self._empty_log()
-        logs = self._book.node_logs(
-            [pool.nodes for pool in self._case.cluster.pools],
-            units_per_node=self._nodes.units_per_node,
-            enclosures=self._nodes.enclosures,
+        columns = ((np.concatenate(column) for column in zip(*pieces, strict=True)) for pieces in self._log_pieces)
+        logs = tuple(
+            NodeLog(pool.nodes, self._nodes.units_per_node, *log, enclosures=self._nodes.enclosures)
+            for pool, log in zip(self._case.cluster.pools, columns, strict=True)
         )
         delay_s = np.where(self.start_s != NOT_YET, self.start_s - self._power.wanted_s, 0)
         return replace(schedule, node_logs=logs, delay_s=delay_s)
@@ -257,12 +232,35 @@ class Replay:
         yield NEVER - 1, len(submit_s)
 
     def _empty_log(self) -> None:
-        assert self.state.sleeping is not None
-        self._book.empty(self.state.sleeping)
+        """Take the entries of the engine's node logs, and reset these."""
+        pools = self.state.sleeping
+        assert pools is not None
+        lengths = pools.power.scalars["log_length"].tolist()
+        for pieces, first, length in zip(self._log_pieces, pools.entry_first[:-1].tolist(), lengths, strict=True):
+            pieces.append(tuple(column[first : first + length].copy() for column in pools.power.log))
+        pools.power.scalars["log_length"] = 0
+        pools.seen[:] = 0
 
     def snapshot(self, pool: int = 0) -> Snapshot:
         """Return what a capacity policy may know of the pool now."""
         return pool_snapshot(self._case, self._rules, self.state, pool, run_times=self._run_times)
+
+    def _decide_window(self) -> None:
+        """Let a policy from outside order a group's window. Sizes are in window units (see `Tables`)."""
+        now, waiting = self.state.scalars[0], self.state.waiting
+        position = self.state.window.position[: now["window"]]
+        job = waiting.job[position]
+        hold_s = waiting.hold_s[position] - self._rules.completing_s
+        decide_order(
+            self._policy.window_policy,
+            now,
+            self.state.window,
+            WindowJobs(self._case.job_id[job], self.workload.submit_s[job], hold_s),
+            passed_over_s=waiting.passed_over_s,
+            peaks=self._peaks,
+            rules=self._rules,
+            free=int(now["free"]),
+        )
 
     def _decide_capacity(self) -> None:
         assert self._power is not None
@@ -348,7 +346,11 @@ def schedule_of(case: EngineCase, state: State, simulate_s: float) -> Schedule:
     end_s = np.where(state.start_s != NOT_YET, state.start_s + workload.runtime_s, NOT_YET)
     end_s[cancelled.job] = cancelled.end_s
     if not len(state.placements.job):
-        return Schedule(state.start_s, end_s, simulate_s, places=_counted_places(case, state.start_s))
+        # Only the nodes of one pool are counted.
+        tables, job = case.tables, np.flatnonzero(state.start_s != NOT_YET)
+        nodes = -(-tables.copies // tables.room) * tables.unit_nodes
+        places = JobPlaces(job, np.zeros(len(job), dtype=np.int64), nodes[workload.request_class[job]], job)
+        return Schedule(state.start_s, end_s, simulate_s, places=places)
     job = state.placements.job[:rows]
     run = job
     if len(lost.job):
@@ -362,13 +364,6 @@ def schedule_of(case: EngineCase, state: State, simulate_s: float) -> Schedule:
         run = of_block[np.cumsum(is_first) - 1]
     places = JobPlaces(job, state.placements.pool[:rows], state.placements.nodes[:rows], run)
     return Schedule(state.start_s, end_s, simulate_s, lost=lost, cancelled=cancelled.job, places=places)
-
-
-def _counted_places(case: EngineCase, start_s: Int64) -> JobPlaces:
-    """Return where the jobs ran, where only the nodes of one pool are counted."""
-    tables, job = case.tables, np.flatnonzero(start_s != NOT_YET)
-    nodes = -(-tables.copies // tables.room) * tables.unit_nodes
-    return JobPlaces(job, np.zeros(len(job), dtype=np.int64), nodes[case.workload.request_class[job]], job)
 
 
 def as_estimated(case: EngineCase, policy: Policy, *, is_ranked: bool = False) -> EngineCase:
@@ -386,23 +381,6 @@ def as_estimated(case: EngineCase, policy: Policy, *, is_ranked: bool = False) -
         rank, priority, fair_share = workload.rank.copy(), workload.priority.copy(), workload.fair_share.copy()
         workload = workload._replace(rank=rank, priority=priority, fair_share=fair_share)
     return replace(case, workload=workload)
-
-
-def decide_window(case: EngineCase, policy: Policy, rules: EngineRules, state: State, peaks: PeakTimes) -> None:
-    """Let a policy from outside order a group's window. Sizes are in window units (see `Tables`)."""
-    now, waiting = state.scalars[0], state.waiting
-    position = state.window.position[: now["window"]]
-    job = waiting.job[position]
-    decide_order(
-        policy.window_policy,
-        now,
-        state.window,
-        WindowJobs(case.job_id[job], case.workload.submit_s[job], waiting.hold_s[position] - rules.completing_s),
-        passed_over_s=waiting.passed_over_s,
-        peaks=peaks,
-        rules=rules,
-        free=int(now["free"]),
-    )
 
 
 def foreseeing_steps(jobs: Jobs, workload: Workload, start_s: Int64) -> Iterator[tuple[int, int]]:
@@ -427,9 +405,6 @@ def foreseeing_steps(jobs: Jobs, workload: Workload, start_s: Int64) -> Iterator
         workload.foreseen_s[block] = np.rint(median_s).astype(np.int64)
         awaited = np.append(awaited, block)
     yield NEVER - 1, len(jobs)
-
-
-NOTHING = np.empty(0, dtype=np.int64)
 
 
 def pool_snapshot(

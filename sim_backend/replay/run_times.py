@@ -30,10 +30,9 @@ LAST_TWO, SIMILAR = 1, 2
 """The candidates after the naive one, the time limit."""
 CANDIDATES = 3
 
-_expected_run, _expected_end = part(QueuedJobs.expected_run), part(RunningJobs.expected_end)
-
-
 SUBMITTED, AWAITED = range(2)
+
+_expected_run, _expected_end = part(QueuedJobs.expected_run), part(RunningJobs.expected_end)
 
 
 class PredictedJobs(NamedTuple):

@@ -11,7 +11,6 @@ from offpeak.sim_backend.nodes.node_log import NodeLog, join_node_logs
 
 JOBS_PER_STEP = 50_000
 
-
 Number = TypeVar("Number", bound=np.generic)
 
 

@@ -264,7 +264,11 @@ def run(experiment: OnlineExperiment, log: StudyLog) -> OnlineResult:
     schedule = replay_powered(jobs, power_w, machine, policy, capacity)
     usage = usage_of(jobs, power_w, schedule, machine)
     powered = PoweredUsage(usage, schedule.node_log, machine.node_class)
-    return _result(powered, jobs, sleep_figures(powered, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=SLA))
+    return _result(
+        powered,
+        jobs,
+        sleep_figures((powered,), powered.usage, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=SLA),
+    )
 
 
 def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> OnlineResult:

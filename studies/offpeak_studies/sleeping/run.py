@@ -129,7 +129,9 @@ def run(experiment: SleepingExperiment, log: StudyLog) -> SleepingResult:
     schedule = replay_powered(jobs, power_w, machine, parse_policy("easy", SchedulingSettings()), capacity)
     usage = usage_of(jobs, power_w, schedule, machine)
     powered = PoweredUsage(usage, schedule.node_log, NODES)
-    figures = sleep_figures(powered, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=CapacitySettings().sla)
+    figures = sleep_figures(
+        (powered,), powered.usage, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=CapacitySettings().sla
+    )
     bound = least_cycles(usage, machine) if experiment.policy == ALWAYS_ON else ()
     return _result(figures, schedule.start_s - jobs.submit_s, schedule.end_s - schedule.start_s, bound)
 

@@ -24,7 +24,9 @@ SERVER = bundled_node_class("server")
 
 def figures_of(case: Placed) -> SleepFigures:
     usage = case.powered.usage
-    return sleep_figures(case.powered, usage.start_s - 7, np.full(len(usage.size), 7), slowdown_bound=2.0)
+    return sleep_figures(
+        (case.powered,), case.powered.usage, usage.start_s - 7, np.full(len(usage.size), 7), slowdown_bound=2.0
+    )
 
 
 @given(placed().filter(lambda case: case.node_of_job))
@@ -72,9 +74,8 @@ def test_a_known_fortnight() -> None:
     usage = Usage(
         np.array([1, 2]), np.full(2, 300.0), start_s, start_s + np.array([100, 1000]), 2, 200.0, 0, 2 * WEEK_S
     )
-    figures = sleep_figures(
-        PoweredUsage(usage, log, SERVER), start_s - [0, 5300], np.array([0, 300]), slowdown_bound=6.0
-    )  # fmt: skip
+    powered = PoweredUsage(usage, log, SERVER)
+    figures = sleep_figures((powered,), usage, start_s - [0, 5300], np.array([0, 300]), slowdown_bound=6.0)
     away_s = 4 * DAY_S + 300 + DAY_S
     assert figures.inactive_share == pytest.approx(away_s / (4 * WEEK_S))
     assert figures.utilization_of_active == pytest.approx(2100 / (4 * WEEK_S - away_s))
