@@ -1,7 +1,4 @@
-"""States to begin with in which jobs hold units already, where the units of one pool are only counted.
-
-Beside it, jobs that have just begun can be delayed until their data has arrived.
-"""
+"""States to begin with in which jobs hold units already, where the units of one pool are only counted."""
 
 import numpy as np
 
@@ -11,7 +8,7 @@ from offpeak.sim_backend.engine.allocation import take_nodes
 from offpeak.sim_backend.engine.cells import new_picks
 from offpeak.sim_backend.engine.pools import SleepingPools, pool_machine
 from offpeak.sim_backend.engine.rules import NEVER, EngineRules
-from offpeak.sim_backend.engine.running import await_end, expect_end, push, unlist
+from offpeak.sim_backend.engine.running import await_end, expect_end
 from offpeak.sim_backend.engine.state import SLOTS, State, Tables, Workload, new_state
 
 
@@ -60,28 +57,3 @@ def hold(tables: Tables, workload: Workload, state: State, jobs: Int64) -> None:
         await_end(state, slot)
         now.started += 1
         state.free[SLOTS, 0] -= units
-
-
-@in_place
-def hold_until(state: State, begun: Int64, data_s: Int64) -> None:
-    """Delay the jobs `begun`, which have started in this second, until the arrival of their data [Unix s].
-
-    They hold their nodes meanwhile. Eq. (7) of Murali and Vadhiyar 2018: response = max(transfer, queue wait) + run
-    time; the transfer starts when the job is submitted.
-    """
-    now = state.scalars[0]
-    slots = state.slots
-    for rank in range(now.running):
-        slot = int(state.ends[index(rank)])
-        for at in range(len(begun)):
-            late_s = data_s[index(at)] - state.start_s[index(begun[index(at)])]
-            if slots.job[index(slot)] == begun[index(at)] and late_s > 0:
-                unlist(state, 0, slot)
-                slots.end_s[index(slot)] += late_s
-                slots.expected_end_s[index(slot)] += late_s
-                expect_end(state, 0, slot)
-    # Pushing the entries one after the other makes the array a heap again.
-    for rank in range(now.running):
-        push(state.ends, rank, slots, int(state.ends[index(rank)]))
-    if now.running > 0:
-        now.next_end_s = slots.end_s[index(state.ends[0])]

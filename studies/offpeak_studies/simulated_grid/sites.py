@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.compiled import in_place, index
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
@@ -17,8 +18,8 @@ from offpeak.model.schedule_metrics import response_ratio
 from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
 from offpeak.plugin.federation.sites import Site
 from offpeak.sim_backend.engine.case import case_of_units, unit_workload
-from offpeak.sim_backend.engine.resume import hold_until
 from offpeak.sim_backend.engine.rules import NEVER, NOT_YET, USER_ESTIMATE
+from offpeak.sim_backend.engine.running import expect_end, push, unlist
 from offpeak.sim_backend.engine.state import SLOTS, State
 from offpeak.sim_backend.nodes.node_log import NodeLog
 from offpeak.sim_backend.replay.replay import Replay, unit_rules_of
@@ -124,6 +125,31 @@ class OpenSite:
     def node_log(self) -> NodeLog | None:
         """Return the node log, None if no node can sleep. Call it once, at the end."""
         return self._replay.schedule().node_logs[0] if self.site.nodes else None
+
+
+@in_place
+def hold_until(state: State, begun: Int64, data_s: Int64) -> None:
+    """Delay the jobs `begun`, which have started in this second, until the arrival of their data [Unix s].
+
+    They hold their nodes meanwhile. Eq. (7) of Murali and Vadhiyar 2018: response = max(transfer, queue wait) + run
+    time; the transfer starts when the job is submitted.
+    """
+    now = state.scalars[0]
+    slots = state.slots
+    for rank in range(now.running):
+        slot = int(state.ends[index(rank)])
+        for at in range(len(begun)):
+            late_s = data_s[index(at)] - state.start_s[index(begun[index(at)])]
+            if slots.job[index(slot)] == begun[index(at)] and late_s > 0:
+                unlist(state, 0, slot)
+                slots.end_s[index(slot)] += late_s
+                slots.expected_end_s[index(slot)] += late_s
+                expect_end(state, 0, slot)
+    # Pushing the entries one after the other makes the array a heap again.
+    for rank in range(now.running):
+        push(state.ends, rank, slots, int(state.ends[index(rank)]))
+    if now.running > 0:
+        now.next_end_s = slots.end_s[index(state.ends[0])]
 
 
 def _begun(site: SimulatedSite, size: Int64, begin_s: int) -> Replay:
