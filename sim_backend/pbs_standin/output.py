@@ -78,7 +78,7 @@ def pbsnodes_json(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
 
 def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | None) -> dict[str, Any]:
     """Return the attributes of a job that a server shows."""
-    ran, vnodes = job.start_s is not None, _vnodes(job.placed)
+    ran, vnodes = job.start_s is not None, vnodes_text(job.placed)
     planned = estimate if estimate is not None and estimate.job is job else None
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
     listed: dict[str, Any] = dict(job.wants)
@@ -90,6 +90,11 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
     for part in filter(None, job.attributes["variables"].split("\x1f")):
         name, sign, value = part.partition("=")
         own[name] = value if sign else None
+    comment = job.comment or None
+    if job.start_s is not None:
+        comment = f"Job run at {comment_time(job.start_s)} on {vnodes}"
+    elif (begin_s := pbs.begin_of(job)) > max(now_s, job.begin_s):
+        comment = f"Not Running: PBS Error: offpeak: deferred until {comment_time(begin_s)}"
     attributes: dict[str, Any] = {
         "Job_Name": job.name,
         "Job_Owner": f"{job.user}@{pbs.host}",
@@ -119,14 +124,16 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
         "egroup": job.user,
         "queue_rank": job.rank,
         "queue_type": "E",
-        "comment": _comment(pbs, job, vnodes, now_s),
+        "comment": comment,
         "etime": ctime(job.submit_s),
         "run_count": 1 + job.restarts if ran else None,
         "Exit_status": 0 if job.state is JobState.ENDED else None,
         # A real server shows the array of a task only once the task has started.
         "array_id": None if job.index is None or job.start_s is None else f"{job.number}[].{pbs.host}",
         "array_index": None if job.start_s is None else job.index,
-        "estimated": {"exec_vnode": _vnodes(planned.placed), "start_time": ctime(planned.start_s)} if planned else None,
+        "estimated": {"exec_vnode": vnodes_text(planned.placed), "start_time": ctime(planned.start_s)}
+        if planned
+        else None,
         "project": "_pbs_project_default",
         "topjob": "True" if planned else None,
         "Submit_Host": pbs.host,
@@ -134,17 +141,9 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _vnodes(placed: Mapping[str, NodeResources]) -> str:
+def vnodes_text(placed: Mapping[str, NodeResources]) -> str:
+    """Return nodes with their processors as `(n1:ncpus=4)+(n2:ncpus=2)`."""
     return "+".join(f"({node}:ncpus={share.cores})" for node, share in placed.items())
-
-
-def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
-    if job.start_s is not None:
-        return f"Job run at {comment_time(job.start_s)} on {vnodes}"
-    begin_s = pbs.begin_of(job)
-    if begin_s > max(now_s, job.begin_s):
-        return f"Not Running: PBS Error: offpeak: deferred until {comment_time(begin_s)}"
-    return job.comment or None
 
 
 def _openpbs_node(pbs: Pbs, node: SimNode, now_s: float) -> dict[str, Any]:

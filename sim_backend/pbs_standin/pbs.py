@@ -32,6 +32,11 @@ QUEUES = {TORQUE: "batch", OPENPBS: "workq"}
 RUNJOB = "offpeak_runjob"
 ITERATION, ITERATION_S = "scheduler_iteration", 600
 """The server's attribute with the seconds between two cycles, and its default in both servers."""
+POWER = "power_provisioning"
+"""The server's attribute that is True while the hook PBS_power is enabled."""
+WAKES_IN_S = 600
+UNKNOWN_JOB, REFUSED, BAD_STATE, UNKNOWN_NODE, NO_ATTRIBUTE, HOOK_ERROR = 15001, 15007, 15018, 15062, 15002, 15136
+_RUNS = {JobState.RUNNING: "R", JobState.STARTS: "R", JobState.SUSPENDED: "S"}
 
 
 @dataclass(frozen=True)
@@ -153,9 +158,6 @@ def _number(text: str) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-_RUNS = {JobState.RUNNING: "R", JobState.STARTS: "R", JobState.SUSPENDED: "S"}
-
-
 def letter_of(pbs: Pbs, job: SimJob, now_s: float) -> str:
     """Return the letter; a job that the runjob hook keeps back stays queued."""
     if job.state is JobState.ENDED:
@@ -171,10 +173,6 @@ def holds_of(pbs: Pbs, job: SimJob) -> str:
     """Return the type of the hold: n for none, s for a job that it waits for."""
     held = set(job.holds) | ({"s"} if job.state is JobState.PENDING and pbs.cluster.hangs(job) else set())
     return "".join(sorted(held, key="uos".index)) or "n"
-
-
-UNKNOWN_JOB, REFUSED, BAD_STATE, UNKNOWN_NODE, BUSY_NODE, NO_ATTRIBUTE = 15001, 15007, 15018, 15062, 15150, 15002
-HOOK_ERROR = 15136
 
 
 class PbsReply(NamedTuple):
@@ -200,11 +198,6 @@ class PbsError(Exception):
         self.code = error % 256
 
 
-POWER = "power_provisioning"
-"""The server's attribute that is True while the hook PBS_power is enabled."""
-WAKES_IN_S = 600
-
-
 class StartEstimate(NamedTuple):
     """From when [Unix s] the first job that waits has which processors, by node."""
 
@@ -222,15 +215,13 @@ def estimate_of(pbs: Pbs, now_s: float) -> StartEstimate | None:
         job.job_id: (job.start_s or now_s) + job.longest_s for job in pbs.cluster.jobs.values() if job.state in ON_NODES
     }
     for at_s in sorted({now_s, now_s + WAKES_IN_S, *(max(end_s, now_s) for end_s in ends_s.values())}):
-        nodes = {name: _then(node, at_s, now_s, ends_s) for name, node in pbs.cluster.nodes.items()}
+        nodes = {}
+        for name, node in pbs.cluster.nodes.items():
+            used = {job: share for job, share in node.used.items() if ends_s.get(job, now_s) > at_s}
+            nodes[name] = replace(node, used=used)
+            if SLEEP in node.shut and at_s >= now_s + WAKES_IN_S:
+                nodes[name] = replace(nodes[name], shut=node.shut - {SLEEP}, alive=True)
         placed = replace(pbs.cluster, nodes=nodes).place(waiting[0])
         if placed:
             return StartEstimate(waiting[0], at_s, placed)
     return None
-
-
-def _then(node: SimNode, at_s: float, now_s: float, ends_s: dict[str, float]) -> SimNode:
-    used = {job: share for job, share in node.used.items() if ends_s.get(job, now_s) > at_s}
-    if SLEEP in node.shut and at_s >= now_s + WAKES_IN_S:
-        return replace(node, used=used, shut=node.shut - {SLEEP}, alive=True)
-    return replace(node, used=used)

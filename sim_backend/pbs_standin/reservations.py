@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from offpeak.plugin.pbs.commands import limit_s
-from offpeak.sim_backend.pbs_standin.output import clock, ctime
+from offpeak.sim_backend.pbs_standin.output import clock, ctime, vnodes_text
 from offpeak.sim_backend.pbs_standin.pbs import POWER, WAKES_IN_S, Pbs, PbsReply, SimReservation
 from offpeak.sim_backend.pbs_standin.submission import Options, date_time_s, make_job
-from offpeak.sim_backend.scheduler.cluster import SLEEP, SimNode
+from offpeak.sim_backend.scheduler.cluster import SLEEP
 
 UNKNOWN = "pbs_rstat: Unknown Reservation Id\n"
 
@@ -27,7 +27,12 @@ def book(pbs: Pbs, options: Options, user: str, now_s: float) -> PbsReply:
         options.wants["place"] = "exclhost"
     options.wants["walltime"] = clock(lasts_s)
     job = make_job(pbs, options, "", user, now_s, None)
-    nodes = {name: replace(_then(pbs, node, start_s, now_s), used={}) for name, node in pbs.cluster.nodes.items()}
+    counts_as_up = pbs.attributes.get(POWER) == "True" and start_s >= now_s + WAKES_IN_S
+    nodes = {}
+    for name, node in pbs.cluster.nodes.items():
+        nodes[name] = replace(node, used={})
+        if SLEEP in node.shut and counts_as_up:
+            nodes[name] = replace(nodes[name], shut=node.shut - {SLEEP}, alive=True)
     pbs.cluster.last_number += 1
     name = f"{'M' if hosts else 'R'}{pbs.cluster.last_number}.{pbs.host}"
     placed = replace(pbs.cluster, nodes=nodes, stepped_s=float(start_s)).place(job)
@@ -37,16 +42,11 @@ def book(pbs: Pbs, options: Options, user: str, now_s: float) -> PbsReply:
     return PbsReply(f"{name} CONFIRMED\n".encode())
 
 
-def _then(pbs: Pbs, node: SimNode, start_s: int, now_s: float) -> SimNode:
-    counts_as_up = pbs.attributes.get(POWER) == "True" and start_s >= now_s + WAKES_IN_S
-    return replace(node, shut=node.shut - {SLEEP}, alive=True) if SLEEP in node.shut and counts_as_up else node
-
-
 def rstat(pbs: Pbs, names: Iterable[str], now_s: float) -> PbsReply:
     """Return what `pbs_rstat -f` prints; an unknown name is an error that ends with 0."""
     wanted = list(names) or list(pbs.reservations)
     found = [pbs.reservations[name] for name in wanted if name in pbs.reservations]
-    text = "".join(_record(pbs, each, now_s) for each in found)
+    text = "".join(_record(pbs, reservation, now_s) for reservation in found)
     return PbsReply(text.encode(), UNKNOWN if len(found) < len(wanted) else "")
 
 
@@ -66,7 +66,7 @@ def _record(pbs: Pbs, reservation: SimReservation, now_s: float) -> str:
         "Resource_List.select": reservation.wants["select"],
         "Resource_List.place": reservation.wants.get("place", "free"),
         "Resource_List.walltime": clock(lasts_s),
-        "resv_nodes": "+".join(f"({node}:ncpus={share.cores})" for node, share in reservation.placed.items()),
+        "resv_nodes": vnodes_text(reservation.placed),
         "server": pbs.host,
         "Variable_List": f"PBS_O_HOST={pbs.host}",
     }

@@ -176,24 +176,14 @@ def with_energy_of_steps(energy_j: Float64, number: Int64, row: Int64, steps: pa
     return np.where(np.isnan(energy_j) & (sum_j > 0), sum_j, energy_j)
 
 
-@dataclass(frozen=True)
-class JobLines:
-    """The lines of jobs as `table`, and the values `read` of each column that must be valid, BAD or not.
+def job_lines(fields: pa.Table, zone: tzinfo) -> tuple[pa.Table, Mapping[str, Int64]]:
+    """Return the lines of jobs as a table, and the values of each column that must be valid, BAD or not.
 
-    `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
-    UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
+    The table has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s,
+    each UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
     NAMES, the name of the first node if the lines have NodeList, those of REQUEST_COLUMNS that they have, and PRIORITY.
-    `node_lists` are the different NodeLists, and `clusters` the different clusters.
+    `zone` is the clock of times without an offset.
     """
-
-    table: pa.Table
-    read: Mapping[str, Int64]
-    node_lists: tuple[bytes, ...] = ()
-    clusters: frozenset[bytes] = frozenset()
-
-
-def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
-    """Interpret the fields of jobs; `zone` is the clock of times without an offset."""
     number, other_name = ids_of(fields)
     unknown = Instants(*[np.full(len(fields), UNKNOWN)] * 2)
     has = frozenset(fields.column_names)
@@ -222,14 +212,12 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
         columns[PRIORITY] = _read(fields, PRIORITY_READERS, read)
     texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in has))
     names = {name: _names(fields, name) for name in texts}
-    lists = _names(fields, NODE_LIST) if NODE_LIST in has else None
-    if lists is not None:
+    if NODE_LIST in has:
+        lists = _names(fields, NODE_LIST)
         found = (_FIRST_NODE.match(text) for text in lists.dictionary.to_pylist())
         first = [match[1] + (match[2] or b"") if match else b"" for match in found]
         names[NODE_LIST] = pa.DictionaryArray.from_arrays(lists.indices, pa.array(first, pa.binary()))
-    distinct = () if lists is None else lists.dictionary.take(pc.unique(lists.indices)).to_pylist()
-    clusters = set(_names(fields, CLUSTER).dictionary.to_pylist()) if CLUSTER in has else set()
-    return JobLines(pa.table(columns | names), read, tuple(distinct), frozenset(clusters))
+    return pa.table(columns | names), read
 
 
 def _read(fields: pa.Table, readers: Readers, read: dict[str, Int64]) -> Int64:
@@ -289,14 +277,16 @@ def _names(fields: pa.Table, name: str) -> pa.DictionaryArray:
 
 @dataclass(frozen=True)
 class Lines:
-    """The jobs (see `JobLines.table`) and steps (see `step_lines`) of some lines, each with its `row`."""
+    """The jobs (see `job_lines`) and steps (see `step_lines`) of some lines, each with its `row`; the different
+    NodeLists and clusters.
+    """
 
     jobs: pa.Table
     steps: pa.Table
     rows: int
     skipped_lines: int
     is_cut: bool
-    node_lists: tuple[bytes, ...]
+    node_lists: frozenset[bytes]
     clusters: frozenset[bytes]
 
 
@@ -304,17 +294,21 @@ def lines_of(fields: Fields, source: TextSource, *, zone: tzinfo, first_row: int
     """Return what the fields mean; BadTrace at a line with a field that makes no sense, unless `lenient`."""
     step = is_step(fields.table)
     row = first_row + np.arange(len(step))
-    jobs = job_lines(fields.table.filter(pa.array(~step)), zone)
-    bad = np.logical_or.reduce([values == BAD for values in jobs.read.values()])
+    of_jobs = fields.table.filter(pa.array(~step))
+    jobs, read = job_lines(of_jobs, zone)
+    bad = np.logical_or.reduce([values == BAD for values in read.values()])
     if bad.any():
         job = int(np.argmax(bad))
         row_of_job = int(np.flatnonzero(~step)[job])
-        name = next(name for name, values in jobs.read.items() if values[job] == BAD)
+        name = next(name for name, values in read.items() if values[job] == BAD)
         value = fields.table[name].cast(pa.binary())[row_of_job].as_py()[:SHOWN].decode(errors="replace")
         is_time = name in TIMES
         fault = f"{name} is not a {'time' if is_time else 'value that Slurm writes'}: {value!r}"
         source.refuse(fields.block.line_of_row(row_of_job), fault, TIME_HINT if is_time else LENIENT_HINT)
     steps = step_lines(fields.table.filter(pa.array(step)), row[step])
-    table = jobs.table.append_column("row", pa.array(row[~step])).filter(pa.array(~bad))
+    table = jobs.append_column("row", pa.array(row[~step])).filter(pa.array(~bad))
     skipped = fields.skipped_lines + int(np.count_nonzero(bad))
-    return Lines(table, steps, len(step), skipped, fields.is_cut, jobs.node_lists, jobs.clusters)
+    has = frozenset(of_jobs.column_names)
+    node_lists = frozenset(pc.unique(of_jobs[NODE_LIST]).to_pylist() if NODE_LIST in has else ())
+    clusters = frozenset(_names(of_jobs, CLUSTER).dictionary.to_pylist() if CLUSTER in has else ())
+    return Lines(table, steps, len(step), skipped, fields.is_cut, node_lists, clusters)

@@ -67,7 +67,7 @@ class SlurmRuns:
 
 
 def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> SlurmRuns:
-    """Sort out the lines of jobs (see `jobs.JobLines.table`), whose numbers these are; `states` by code.
+    """Sort out the lines of jobs (see `jobs.job_lines`), whose numbers these are; `states` by code.
 
     Lines of one number and start are one run; the one that lasted longest counts.
     """
