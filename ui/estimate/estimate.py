@@ -35,7 +35,7 @@ from offpeak.sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_s
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.traces.filters import last_days
 from offpeak.ui.estimate.accounting_source import Accounting, accounting_of, site_cluster, with_nodes, with_site_cluster
-from offpeak.ui.estimate.page import write_estimate_page
+from offpeak.ui.estimate.page import estimate_page
 from offpeak.ui.estimate.text import (
     LeversAnswer,
     answer_view,
@@ -145,7 +145,8 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     elif not is_watched:
         print_answer(found)
     if request.report is not None:
-        write_estimate_page(request.report, found)
+        with replacing(request.report) as file:
+            file.write(estimate_page(found).encode())
         say_written(request.report, as_json=request.as_json)
 
 

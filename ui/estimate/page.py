@@ -1,18 +1,17 @@
 """The page of `offpeak estimate --report`, for people who decide about a cluster and have never seen one.
 
-One number, three charts (the bill, the measures, the waits of users), the reason of the recommendation, and how sure it
-is. Settings and assumptions are for the administrator: they open on a screen, and are not printed.
+One number, the bill, the measures, the waits of users, the effort, and how sure it all is. Settings and assumptions are
+for the administrator: they open on a screen, and are not printed.
 """
 
 import re
 from html import escape
-from pathlib import Path
 
 from offpeak.display import co2_text, duration_text, energy_text, figure, money_text, percent_text
-from offpeak.files import replacing
 from offpeak.model.constants import HOUR_S, MINUTE_S, WEEK_S, YEAR_S
 from offpeak.model.units import parse_duration_s
 from offpeak.model.zones import date_text
+from offpeak.prices.tariff import Tariff
 from offpeak.sim_backend.estimate import CapabilitySaving
 from offpeak.text import counted
 from offpeak.ui.estimate.text import (
@@ -35,26 +34,16 @@ from offpeak.ui.report.figure import Key
 from offpeak.ui.report.page import bullets, definitions, paragraph, section, still_page
 
 
-def write_estimate_page(path: Path, answer: LeversAnswer) -> None:
-    """Write the page; raise CannotWrite on failure, without a partial file."""
-    with replacing(path) as file:
-        name = answer.estimate.trace.name
-        sections = [
-            *_bill(answer),
-            *_measures(answer),
-            *_waits(answer),
-            _reasons(answer),
-            _sure(answer),
-            _details(answer),
-        ]
-        file.write(still_page(f"{name}: what pays", _head(answer), sections).encode())
+def estimate_page(answer: LeversAnswer) -> str:
+    """Return the page: HTML without a script."""
+    sections = [*_bill(answer), *_measures(answer), *_waits(answer), *_effort(answer), _sure(answer), _details(answer)]
+    return still_page(f"{answer.estimate.trace.name}: what pays", _head(answer), sections)
 
 
 def _head(answer: LeversAnswer) -> str:
     estimate, best = answer.estimate, answer.recommended
-    used = estimate.used
-    offset_s, zone = estimate.comparison.case.prices.aligned.offset_s, estimate.comparison.case.prices.aligned.zone
-    first, last = (date_text(second + offset_s, zone) for second in (used.begin_s, used.until_s))
+    used, aligned = estimate.used, estimate.comparison.case.prices.aligned
+    first, last = (date_text(second + aligned.offset_s, aligned.zone) for second in (used.begin_s, used.until_s))
     year = YEAR_S / max(used.until_s - used.begin_s, 1)
     cost = money_text(used.cost.middle, used.currency)
     facts = (
@@ -62,35 +51,44 @@ def _head(answer: LeversAnswer) -> str:
         ("cluster", f"{counted(estimate.prepared.basis.nodes, 'computer')}, called nodes"),
         ("used", f"{energy_text(used.energy_kwh.middle, 0)}, {cost} ({figure(year * used.cost.middle)} a year)"),
         ("prices", prices_text(estimate.prepared.basis).partition(";")[0]),
+        ("taxes", tax_text(aligned.tariff)),
         *([] if used.co2_kg is None else [("emitted", co2_text(used.co2_kg))]),
     )
-    parts = [f"<header>\n<h1>{escape(estimate.trace.name)}: what offpeak would save on electricity</h1>"]
-    if best is None or is_far(estimate):
-        text = (
-            NOT_CLAIMED if is_far(estimate) else "No measure is certain to save money here without making users wait."
-        )
-        parts.append(paragraph(text, css_class="answer"))
+    if is_far(estimate):
+        result = [paragraph(NOT_CLAIMED, css_class="answer")]
+    elif best is None:
+        text = "No measure is certain to save money here without making users wait."
+        result = [paragraph(text, css_class="answer")]
     else:
-        assert answer.recommended is not None
-        saving, currency = answer.recommended.saving, answer.estimate.used.currency
-        money = saving.a_year
-        held = (
-            f"{money.low:,.0f} to {money.high:,.0f} {currency} in 19 of 20 periods like this one; " * saving.has_range
-        )
-        small = f" <small>{escape(held)}{energy_text(saving.energy_kwh, 0)} of electricity</small>"
-        parts += [
-            f'<p class="hero">{money.middle:,.0f} {escape(currency)} a year{small}</p>',
-            paragraph(_advice(answer), css_class="answer"),
+        saving, money = best.saving, best.saving.a_year
+        held = f"{money.low:,.0f} to {money.high:,.0f} {used.currency} in 19 of 20 periods like this one; "
+        small = f"{held * saving.has_range}{energy_text(saving.energy_kwh, 0)} of electricity"
+        advice = f"{_share_text(saving)}, if we {_decapitalized(measure_text(saving.policy))}. {_felt(saving)}"
+        amount = f"{money.middle:,.0f} {used.currency} a year"
+        result = [
+            f'<p class="hero">{escape(amount)} <small>{escape(small)}</small></p>',
+            paragraph(advice, css_class="answer"),
         ]
-    parts += map(paragraph, assumed_prices_lines(estimate))
-    return "\n".join([*parts, definitions(facts), "</header>"])
+    title = f"<h1>{escape(estimate.trace.name)}: what offpeak would save on electricity</h1>"
+    assumed = map(paragraph, assumed_prices_lines(estimate))
+    return "\n".join(["<header>", title, *result, *assumed, definitions(facts), "</header>"])
 
 
-def _advice(answer: LeversAnswer) -> str:
-    assert answer.recommended is not None
-    saving = answer.recommended.saving
-    share = percent_text(saving.share_pct.middle, 1)
-    return f"{share} of the electricity bill, if we {_decapitalized(measure_text(saving.policy))}. {_felt(saving)}"
+def tax_text(tariff: Tariff | None) -> str:
+    """Return which taxes and fees bill and saving include."""
+    if tariff is None or not (tariff.fees or tariff.vat_percent):
+        return "bill and saving have those that the prices above include, no others"
+    named = [fee.title.replace("_", " ") for fee in tariff.fees]
+    if tariff.vat_percent:
+        named.append(f"tax of {tariff.vat_percent:g} %")
+    return f"bill and saving include {', '.join(named)}"
+
+
+def _share_text(saving: CapabilitySaving) -> str:
+    """Return the share of the bill with its range."""
+    share = saving.share_pct
+    held = f"{share.middle:z.1f} ({share.low:z.1f} to {share.high:z.1f}) %"
+    return f"{held if saving.has_range else percent_text(share.middle, 1)} of the electricity bill"
 
 
 def _felt(saving: CapabilitySaving) -> str:
@@ -126,82 +124,108 @@ def _bill(answer: LeversAnswer) -> list[str]:
 
 
 def _measures(answer: LeversAnswer) -> list[str]:
+    """Return the chart of what each measure saves, and why the recommended one is not the one that saves most."""
+    best = answer.recommended
     savings = [saving for saving in answer.savings if not saving.is_noise]
-    if not savings or is_far(answer.estimate):
+    if is_far(answer.estimate) or not (savings or best):
         return []
-    used, best = answer.estimate.used, answer.recommended
-    chosen = best.saving.policy if best else ""
-    savings.sort(key=lambda saving: (saving.policy != chosen, -saving.a_year.middle))
-    if best and chosen not in [saving.policy for saving in savings]:
-        savings.insert(0, best.saving)
+    currency = answer.estimate.used.currency
+    if best:
+        savings = [best.saving, *(saving for saving in savings if saving.policy != best.saving.policy)]
     bars = [
         ChartBar(
             name=measure_text(saving.policy),
             value=saving.a_year.middle,
-            text=f"{saving.a_year.middle:,.0f} {used.currency}",
+            text=f"{saving.a_year.middle:,.0f} {currency}",
             low=saving.a_year.low if saving.has_range else None,
             high=saving.a_year.high if saving.has_range else None,
-            note="recommended; " * (saving.policy == chosen)
-            + f"{percent_text(saving.share_pct.middle, 1)} of the bill",
-            is_strong=saving.policy == chosen,
+            note="recommended; " * is_chosen + _share_text(saving),
+            is_strong=is_chosen,
         )
         for saving in savings
+        for is_chosen in [best is not None and saving is best.saving]
     ]
-    caption = f"Saved a year, in {used.currency}. The thin line is the range for 19 of 20 periods like this one."
-    others = [measure_text(saving.policy) for saving in answer.savings if saving.is_noise]
-    chance = f" Not significant here: {'; '.join(map(_decapitalized, others))}." if others else ""
-    return [bars_section("What each measure saves", bars, caption + chance)]
-
-
-def _waits(answer: LeversAnswer) -> list[str]:
-    estimate, best = answer.estimate, answer.recommended
-    if best is None or is_far(estimate):
-        return []
-    today_s = estimate.spreads[0].figures["mean_wait_s"].middle
-    chosen = best.saving
-    rows = [ChartBar("today", today_s, duration_text(today_s))]
-    shown = [
-        saving for saving in answer.savings if not saving.is_noise and saving.capability not in ("tiers", "devices")
-    ]
-    for saving in [chosen, *(each for each in shown if each.policy != chosen.policy)]:
-        if not saving.longer_run and saving.capability not in ("tiers", "devices"):
-            wait_s = today_s if saving.wait_is_noise else today_s + saving.wait_change_s
-            note = "no significant difference" if saving.wait_is_noise else ""
-            is_chosen = saving.policy == chosen.policy
-            rows.append(
-                ChartBar(measure_text(saving.policy), wait_s, duration_text(wait_s), note=note, is_strong=is_chosen)
-            )
-    caption = "How long a job waits on average before it starts, in hours and minutes."
-    return [bars_section("What users notice", rows, caption)]
-
-
-def _reasons(answer: LeversAnswer) -> str:
-    """Return why this measure is recommended, and not the one that saves most."""
-    best, used = answer.recommended, answer.estimate.used
-    if best is None or is_far(answer.estimate):
-        return ""
-    parts = [f"We recommend this: {_decapitalized(measure_text(best.saving.policy))}."]
-    most = max((each for each in answer.savings if each.pays), key=lambda each: each.a_year.middle, default=best.saving)
-    more = most.a_year.middle - best.saving.a_year.middle
-    if most.policy == best.saving.policy or more <= 0:
-        parts.append("No other measure saves more.")
-    else:
-        saved = f"{money_text(more, used.currency)} more a year"
-        text = f"Another measure would save {saved} ({_decapitalized(measure_text(most.policy))})"
-        longer_s = most.wait_change_s - best.saving.wait_change_s
-        if most.share_pct.low <= best.saving.share_pct.high and longer_s < LITTLE_LONGER_S:
-            parts.append(f"{text}. That difference may be due to chance, and this measure is more predictable.")
-        else:
-            parts.append(f"{text}, but its side effects are too large: {_decapitalized(_felt(most))}")
-    parts.append("Measures overlap: what two of them save together is less than the sum.")
-    return section("Why this one", paragraph(" ".join(parts)))
+    caption = f"Saved a year, in {currency}. The thin line is the range for 19 of 20 periods like this one."
+    others = [_decapitalized(measure_text(saving.policy)) for saving in answer.savings if saving.is_noise]
+    chance = f" Not significant here: {'; '.join(others)}." if others else ""
+    chart = bars_section("What each measure saves", bars, caption + chance)
+    return [chart] if best is None else [chart, section("Why this one", paragraph(_reason(answer, best.saving)))]
 
 
 LITTLE_LONGER_S = 600
 
 
+def _reason(answer: LeversAnswer, chosen: CapabilitySaving) -> str:
+    most = max((saving for saving in answer.savings if saving.pays), key=lambda s: s.a_year.middle, default=chosen)
+    more = most.a_year.middle - chosen.a_year.middle
+    overlap = "Measures overlap: two of them together save less than the sum."
+    if most.policy == chosen.policy or more <= 0:
+        return f"No other measure saves more. {overlap}"
+    name, money = _decapitalized(measure_text(most.policy)), money_text(more, answer.estimate.used.currency)
+    text = f"Another measure would save {money} more a year ({name})"
+    is_close = most.share_pct.low <= chosen.share_pct.high
+    if is_close and most.wait_change_s - chosen.wait_change_s < LITTLE_LONGER_S:
+        return f"{text}. That difference may be due to chance, and this measure is more predictable. {overlap}"
+    return f"{text}, but its side effects are too large: {_decapitalized(_felt(most))} {overlap}"
+
+
+def _waits(answer: LeversAnswer) -> list[str]:
+    """Return how much longer or less jobs wait with each measure: a chart only where there is a difference."""
+    estimate, best, used = answer.estimate, answer.recommended, answer.estimate.used
+    if best is None or is_far(estimate):
+        return []
+    others = (saving for saving in answer.savings if not saving.is_noise and saving.policy != best.saving.policy)
+    bars = [
+        ChartBar(
+            name=measure_text(saving.policy),
+            value=saving.wait_change_s,
+            text=f"{'+' if saving.wait_change_s > 0 else '-'}{duration_text(abs(saving.wait_change_s))}",
+            is_strong=saving is best.saving,
+        )
+        for saving in (best.saving, *others)
+        if not (saving.wait_is_noise or saving.longer_run or saving.capability in ("tiers", "devices"))
+        and duration_text(abs(saving.wait_change_s)) != duration_text(0)
+    ]
+    today = f"A job waits {duration_text(estimate.spreads[0].figures['mean_wait_s'].middle)} on average today."
+    idle = (
+        f"Jobs wait {percent_text(100 * used.waiting_share)} of the time, and still"
+        f" {percent_text(100 * (1 - used.utilization))} of the computers are idle on average: a job starts only when"
+        " all computers that it needs are free at the same time."
+    )
+    if not bars:
+        text = f"{today} The measures above do not change that significantly."
+        return [section("What users notice", paragraph(f"{text} {idle}"))]
+    caption = f"{today} The bars show how much longer (+) or less (-) it waits with each measure; others are as today."
+    return [bars_section("What users notice", bars, f"{caption} {idle}")]
+
+
+def _effort(answer: LeversAnswer) -> list[str]:
+    """Return what the recommended measure costs, what staff must do, what can go wrong, and how to stop."""
+    if answer.recommended is None or is_far(answer.estimate):
+        return []
+    cycles = answer.recommended.saving.cycles_per_node_day
+    risk = "No job is cancelled."
+    if cycles:
+        risk = (
+            "No job is cancelled, and a computer with a job is never switched off. Each computer is switched off"
+            f" {cycles:.1f} times a day on average, at most {answer.settings.agent.cycles_per_day} times: ask the maker"
+            " whether the warranty covers that. A computer that does not start again is left to the administrator."
+        )
+    terms = (
+        ("cost", "None: offpeak is free software and needs no new hardware where computers have a remote control."),
+        (
+            "work",
+            "The administrator installs offpeak and lets it watch for a week, in which it only records what it would"
+            " do. Then you decide. How many hours of work that is was not measured.",
+        ),
+        ("risk", risk),
+        ("to stop", "One setting, at any time: offpeak then only watches again. The guide says how to remove it."),
+    )
+    return [section("What it takes", definitions(terms))]
+
+
 def _sure(answer: LeversAnswer) -> str:
-    estimate, used, best = answer.estimate, answer.estimate.used, answer.recommended
+    estimate, used = answer.estimate, answer.estimate.used
     replayed = duration_text(estimate.spreads[0].figures["mean_wait_s"].middle)
     real = f"in reality it waited {duration_text(used.mean_wait_s)}"
     if estimate.are_starts_replayed:
@@ -210,27 +234,17 @@ def _sure(answer: LeversAnswer) -> str:
         "We replayed the jobs of this period on a simulated copy of the cluster. There a job waits"
         f" {replayed} on average, {real}.",
         "A year is this period scaled up: other seasons and other jobs are not included.",
+        "If all prices rise by a tenth, so does the saving. If cheap hours move, estimate again.",
     ]
     if assumed := estimate.prepared.basis.assumed:
         # The option that declares each of them is for the administrator.
-        named = "; ".join(re.sub(r" \(--[^)]*\)", "", each) for each in assumed)
+        named = "; ".join(re.sub(r" \(--[^)]*\)", "", name) for name in assumed)
         lines.append(f"Assumed, and not covered by the ranges: {named}. Other values can change the result a lot.")
     if estimate.prepared.power.assumed:
         lines.append("How much power the computers draw is assumed. A measurement would narrow the ranges.")
-    if best is not None and best.saving.cycles_per_node_day:
-        often = f"{best.saving.cycles_per_node_day:.1f}"
-        most = answer.settings.agent.cycles_per_day
-        lines.append(
-            f"Each computer is switched off {often} times a day on average, at most {most} times, and never while a job"
-            " runs on it. Ask the maker whether the warranty covers that many restarts."
-        )
     if used.co2_kg is None:
         lines.append("CO2 is not included: how much CO2 the electricity of each hour causes was not given.")
-    step = (
-        "Next step: the administrator lets offpeak watch for a week. It then only records what it would do. offpeak is"
-        " free software."
-    )
-    return section("How sure is this?", bullets(lines), paragraph(step))
+    return section("How sure is this?", bullets(lines))
 
 
 def _details(answer: LeversAnswer) -> str:

@@ -12,10 +12,12 @@ import pytest
 from playwright.sync_api import Browser
 
 from offpeak.power.capacity.registry import check_policy_name
+from offpeak.prices.tariff import parse_tariff
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.sample import SAMPLE_PRICES
-from offpeak.ui.estimate.page import measure_text
+from offpeak.ui.estimate.page import measure_text, tax_text
 from offpeak.ui.replay.likeness import NOT_CLAIMED
 
 Done = subprocess.CompletedProcess[str]
@@ -310,11 +312,25 @@ def test_the_page_tells_those_who_decide_one_number_and_three_charts(
     page.goto((tmp_path / "e.html").as_uri())
     assert re.match(r"[\d,]+ EUR a year\n[\d,]+ to [\d,]+ EUR in 19 of 20", page.locator(".hero").inner_text())
     charts = page.locator("section:has(figure) > h2").all_inner_texts()
-    assert charts == ["The bill, week by week", "What each measure saves", "What users notice"]
+    # No measure changes the wait, so a chart of equal bars would show nothing.
+    assert charts == ["The bill, week by week", "What each measure saves"]
     assert page.locator(".columns [role=listitem]").count() == 12
     # The recommended measure comes first, and the page says why it is not the one that saves most.
     assert "recommended" in page.locator(".rows li").first.inner_text()
-    assert re.search("Another measure would save [\\d.]+ EUR more a year|No other", page.locator("main").inner_text())
+    text = page.locator("main").inner_text()
+    assert re.search("Another measure would save [\\d.]+ EUR more a year|No other", text)
+    assert re.search(r"recommended; [\d.]+ \([\d.]+ to [\d.]+\) % of the electricity bill", text)
+    answers = (
+        "bill and saving have those that the prices above include",
+        "The measures above do not change that significantly.",
+        "of the computers are idle on average: a job starts only when",
+        "needs no new hardware",
+        "lets it watch for a week",
+        "a computer with a job is never switched off",
+        "One setting, at any time",
+        "If all prices rise by a tenth, so does the saving.",
+    )
+    assert [answer for answer in answers if answer not in text] == []
     shown = page.locator("main > :not(details)").all_inner_texts()
     assert [word for word in ("timeout", "profile:", "T1", "TOML", "not known") if word in " ".join(shown)] == []
     (assumed,) = re.findall("Assumed, and not covered by the ranges: .*", "\n".join(shown))
@@ -322,8 +338,18 @@ def test_the_page_tells_those_who_decide_one_number_and_three_charts(
     assert "--" not in assumed
     assert page.evaluate("document.documentElement.scrollWidth") == 375
     assert len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))) == 2
-    assert "in reality it waited" in page.locator("main").inner_text()
+    assert "in reality it waited" in text
     page.close()
+
+
+def test_the_page_names_the_taxes_and_fees_of_the_tariff(repository: Path) -> None:
+    two_prices = parse_tariff("on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00")
+    assert (
+        tax_text(two_prices) == tax_text(None) == "bill and saving have those that the prices above include, no others"
+    )
+    whole = site_tariff(str(repository / "docs" / "examples" / "tariff-de.toml"))
+    fees = "grid fee, electricity tax, concession fee"
+    assert tax_text(whole) == f"bill and saving include {fees}, tax of 19 %"
 
 
 def test_the_page_knows_no_real_wait_where_the_log_has_no_starts(
