@@ -38,15 +38,20 @@ def report(
     """
     if xlsx and not year:
         raise BadInput(f"--xlsx {xlsx}: is a sheet of a year", hint="add --year 2026, or write the month with --csv")
+    if year and month:
+        raise BadInput("--year excludes --month", hint="ask for one after the other")
     if bill and (month or year):
         raise BadInput("--bill excludes --month and --year", hint="name its period: --bill 2026-11, or --bill 2026")
     for path, example in ((html, "report.html"), (csv, "report.csv"), (xlsx, "report.xlsx")):
         if path:
             check_writable(path, example=example)
-    from offpeak.ui.month.bill import answer_bill
-    from offpeak.ui.month.month import answer
-    from offpeak.ui.month.subject import MonthRequest
-    from offpeak.ui.month.year import answer_year
+    from offpeak.ui.month.bill import report_bill
+    from offpeak.ui.month.month import report_month
+    from offpeak.ui.month.year import report_year
 
-    request = MonthRequest(month, html, csv, year, xlsx, bill)
-    (answer_bill if bill else answer_year if year else answer)(chosen.read(), request)
+    if bill:
+        report_bill(chosen.read(), bill, html=html, csv=csv)
+    elif year:
+        report_year(chosen.read(), year, html=html, csv=csv, xlsx=xlsx)
+    else:
+        report_month(chosen.read(), month, html=html, csv=csv)

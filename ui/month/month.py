@@ -6,6 +6,7 @@ charts need no script, and it prints on two pages.
 
 import time
 from html import escape
+from pathlib import Path
 
 import typer
 
@@ -23,13 +24,10 @@ from offpeak.ui.month.subject import (
     DEMAND,
     GPU_COLUMNS,
     TOTAL,
-    MonthRequest,
     MonthSubject,
     answer_text,
-    footnotes,
     gpu_cells,
     headline,
-    is_empty,
     lines_of,
     method,
     month_of,
@@ -43,7 +41,42 @@ from offpeak.ui.report.figure import Key
 from offpeak.ui.report.page import definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import print_table, text_table, write_files
 
+USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")
+SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")
 KEYS = Key("as it was", "var(--busy)", is_area=True), Key("without offpeak", "var(--text)")
+MEASURES = {
+    SLEEP: "Switching off computers that no job needs",
+    ORDER: "Starting jobs that need much power in cheap hours",
+}
+
+
+def report_month(settings: Settings, month_text: str | None, *, html: Path | None, csv: Path | None) -> None:
+    """Print the report of a month, and write page and CSV if requested."""
+    zone = site_zone(settings.feeds.zone)
+    month = month_of(month_text, now_unix_s=time.time(), zone=zone)
+    with open_ledger(settings.ledger.url) as connection:
+        tariff = site_tariff(settings.prices.tariff, zone)
+        account = make_month_account(connection, month.span, zone, tariff)
+        seal = next(reversed(read_seals(connection, month.whole)), None)
+    subject = MonthSubject(month, zone, account, lines_of(account, tariff), seal)
+    typer.echo(f"{headline(subject)}\n")
+    if not any(line.kind in (ACCOUNT, TOTAL) or line.energy_kwh for line in subject.lines):
+        print_nothing(month.span, zone)
+    else:
+        tables = (
+            (USED, used_cells(subject), (0,)),
+            (GPU_COLUMNS, gpu_cells(subject), (0,)),
+            (SAVED, saved_cells(subject), (0, 5)),
+        )
+        for headers, cells, texts in tables:
+            if cells:
+                print_table(text_table(headers, cells, texts=texts))
+                typer.echo()
+        typer.echo(f"{answer_text(subject)}\n")
+        for number, line in enumerate(method(subject), 1):
+            typer.echo(f"{number}. {line}")
+    rows = [vars(line) for line in subject.lines]
+    write_files({html: lambda: month_page(subject).encode(), csv: lambda: rows_csv(rows).encode()})
 
 
 def month_page(subject: MonthSubject) -> str:
@@ -102,12 +135,6 @@ def _bill(subject: MonthSubject) -> list[str]:
         columns.append(ChartColumn(f"{int(day.name[-2:])}", day.cost, without, text))
     caption = f"What the electricity of the measured computers cost on each day, in {currency}, and without offpeak."
     return [columns_section("The bill, day by day", columns, KEYS, caption)]
-
-
-MEASURES = {
-    SLEEP: "Switching off computers that no job needs",
-    ORDER: "Starting jobs that need much power in cheap hours",
-}
 
 
 def _measures(subject: MonthSubject) -> list[str]:
@@ -192,41 +219,3 @@ def _details(subject: MonthSubject) -> str:
     ]
     summary = "<summary><h2>How these figures came about</h2></summary>"
     return f'<details class="on-screen">\n{summary}\n{"".join(parts)}\n</details>'
-
-
-USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")
-SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")
-
-
-def answer(settings: Settings, wanted: MonthRequest) -> None:
-    """Print the report of a month, and write page and CSV if requested."""
-    month_text = wanted.month
-    zone = site_zone(settings.feeds.zone)
-    month = month_of(month_text, now_unix_s=time.time(), zone=zone)
-    with open_ledger(settings.ledger.url) as connection:
-        tariff = site_tariff(settings.prices.tariff, zone)
-        account = make_month_account(connection, month.span, zone, tariff)
-        seal = next(reversed(read_seals(connection, month.whole)), None)
-    subject = MonthSubject(month, zone, account, lines_of(account, tariff), seal)
-    _print(subject)
-    rows = [dict(vars(line)) for line in subject.lines]
-    write_files({wanted.html: lambda: month_page(subject).encode(), wanted.csv: lambda: rows_csv(rows).encode()})
-
-
-def _print(subject: MonthSubject) -> None:
-    typer.echo(headline(subject))
-    typer.echo()
-    if is_empty(subject):
-        print_nothing(subject.month.span, subject.zone)
-        return
-    print_table(text_table(USED, used_cells(subject)))
-    typer.echo()
-    if gpus := gpu_cells(subject):
-        print_table(text_table(GPU_COLUMNS, gpus))
-        typer.echo()
-    if saved := saved_cells(subject):
-        print_table(text_table(SAVED, saved, texts=(0, 5)))
-        typer.echo()
-    typer.echo(f"{answer_text(subject)}\n")
-    for line in footnotes(method(subject)):
-        typer.echo(line)

@@ -4,10 +4,9 @@ The month is a local one, as an operator writes it (2026-11). Text, page and CSV
 has its basis. The method describes how the figures were computed, for auditors.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
-from pathlib import Path
 
 from offpeak import display
 from offpeak.errors import BadInput
@@ -124,13 +123,13 @@ class MonthLine:
 
 def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
     """Return the lines of a month, the savings last."""
-    demand = [tuple(demand_lines(each, tariff.calendar.zone)) for each in account.demand]
+    demand = [demand_lines(charge, tariff.calendar.zone) for charge in account.demand]
     return (
-        *(account_line(each) for each in account.accounts),
+        *map(account_line, account.accounts),
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
         *(charge for charge, _ in demand),
-        *(gpu_line(use) for use in account.gpus),
+        *map(gpu_line, account.gpus),
         *(lever_line(lever, account.saved.currency, SAVED) for lever in account.saved.levers),
         *(lever_line(lever, account.shadow.currency, SHADOW) for lever in account.shadow.levers),
         *(saved for _, saved in demand),
@@ -139,20 +138,20 @@ def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
 
 def account_line(use: AccountUse) -> MonthLine:
     """Return the line of an account."""
-    joules = (use.measured_j, use.partly_j, use.modelled_j)
-    line = MonthLine(ACCOUNT, use.account, use.jobs, cost=use.cost, currency=use.currency, basis=_basis(joules))
-    measured, partly, modelled = (each / J_PER_KWH for each in joules)
-    line = replace(line, measured_kwh=measured, partly_kwh=partly, modelled_kwh=modelled)
-    return replace(line, energy_kwh=use.energy_j / J_PER_KWH, co2_kg=_kg(use.carbon_g))
+    parts_j = {MEASURED: use.measured_j, PARTLY: use.partly_j, MODELLED: use.modelled_j}
+    kwh = (joules / J_PER_KWH for joules in (use.energy_j, *parts_j.values()))
+    basis = " and ".join(name for name, joules in parts_j.items() if joules) or "nothing used"
+    line = MonthLine(ACCOUNT, use.account, use.jobs, *kwh, cost=use.cost, currency=use.currency, basis=basis)
+    return replace(line, co2_kg=_kg(use.carbon_g))
 
 
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     """Return the line of the metered nodes."""
     kwh = sum(node.energy_j for node in nodes) / J_PER_KWH
     basis = f"{MEASURED}, {covered_text(nodes)}"
-    line = MonthLine(NODES, "nodes with meters", measured_kwh=kwh, partly_kwh=0.0, modelled_kwh=0.0, basis=basis)
     cost, carbon_g = (known_sum(getattr(node, name) for node in nodes) for name in ("cost", "carbon_g"))
-    return replace(line, energy_kwh=kwh, cost=cost, currency=nodes[0].currency, co2_kg=_kg(carbon_g))
+    line = MonthLine(NODES, "nodes with meters", None, kwh, kwh, 0.0, 0.0, cost=cost, co2_kg=_kg(carbon_g))
+    return replace(line, currency=nodes[0].currency, basis=basis)
 
 
 def covered_text(nodes: Sequence[EnergyUse]) -> str:
@@ -161,15 +160,16 @@ def covered_text(nodes: Sequence[EnergyUse]) -> str:
     return f"{display.percent_text(100 * covered, 1)} of the time of {counted(len(nodes), 'node')}"
 
 
-def demand_lines(demand: DemandSaving, zone: tzinfo) -> Iterator[MonthLine]:
-    """Yield the line of a demand charge, then that of what was saved of it."""
+def demand_lines(demand: DemandSaving, zone: tzinfo) -> tuple[MonthLine, MonthLine]:
+    """Return the line of a demand charge, and that of what was saved of it."""
     name = f"{demand.name}: {demand.peak_kw:,.1f} kW on {display.minute_text(demand.at_unix_s, zone)}"
     so_far, share = "" if demand.is_over else ", so far", display.percent_text(100 * demand.share, 1)
     basis = f"{MEASURED}, the highest quarter-hour of the nodes with meters{so_far}; {share} of the charge"
-    yield MonthLine(DEMAND, name, cost=demand.cost, currency=demand.currency, basis=basis)
+    charge = MonthLine(DEMAND, name, cost=demand.cost, currency=demand.currency, basis=basis)
     basis = f"{MEASURED}: {demand.without_kw or 0.0:,.1f} kW with all nodes on"
-    basis = basis if demand.why == "" else f"{display.NOT_KNOWN}: {demand.why}"
-    yield MonthLine(SAVED, f"{demand.name}{so_far}", cost=demand.saved, currency=demand.currency, basis=basis)
+    if demand.why:
+        basis = f"{display.NOT_KNOWN}: {demand.why}"
+    return charge, replace(charge, kind=SAVED, name=f"{demand.name}{so_far}", cost=demand.saved, basis=basis)
 
 
 def gpu_line(use: GpuUse) -> MonthLine:
@@ -196,30 +196,13 @@ def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
     """Yield the sum of all accounts of each currency."""
     currencies = sorted({account.currency for account in accounts})
     for currency in currencies:
-        of_it = [account for account in accounts if account.currency == currency]
+        uses = [account for account in accounts if account.currency == currency]
         name = "all accounts" if len(currencies) == 1 else f"all in {currency or 'no currency'}"
-        yield replace(account_line(sum_uses(name, currency, of_it)), kind=TOTAL)
-
-
-def _basis(parts: Iterable[float]) -> str:
-    names = [name for name, joules in zip((MEASURED, PARTLY, MODELLED), parts, strict=True) if joules]
-    return " and ".join(names) or "nothing used"
+        yield replace(account_line(sum_uses(name, currency, uses)), kind=TOTAL)
 
 
 def _kg(grams: float | None) -> float | None:
     return None if grams is None else grams / 1000
-
-
-@dataclass(frozen=True)
-class MonthRequest:
-    """The month, the year, or the period of a bill as text, and the files to write."""
-
-    month: str | None
-    html: Path | None
-    csv: Path | None
-    year: str | None = None
-    xlsx: Path | None = None
-    bill: str | None = None
 
 
 @dataclass(frozen=True)
@@ -301,16 +284,6 @@ def saved_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
     ]
 
 
-def is_empty(subject: MonthSubject) -> bool:
-    """Return whether the ledger has no record of the month."""
-    return not any(line.kind in (ACCOUNT, TOTAL) or line.energy_kwh for line in subject.lines)
-
-
-def footnotes(lines: list[str]) -> Iterator[str]:
-    """Yield the method, numbered."""
-    return (f"{number}. {line}" for number, line in enumerate(lines, 1))
-
-
 def share_text(line: MonthLine, part_kwh: float | None) -> str:
     """Return the share of a line's energy."""
     return display.percent_text(100 * (part_kwh or 0.0) / line.energy_kwh) if line.energy_kwh else ""
@@ -359,18 +332,22 @@ DELAYS = (
 
 def method(subject: MonthSubject) -> list[str]:
     """Return the sentences."""
-    lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
-    nodes = subject.account.nodes
-    lines += [*ACCOUNTS, *([NODES_METERED.format(covered=covered_text(nodes))] if nodes else [])]
-    lines += _left_out(subject.account)
-    levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
-    lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
-    lines += [DELAYS] if subject.account.saved.delays.jobs else []
-    lines += [PEAKS] if subject.account.demand else []
-    lines += [GPUS] if subject.account.gpus else []
+    account = subject.account
+    levers = {lever.lever for saved in (account.saved, account.shadow) for lever in saved.levers}
+    about = {
+        AT_REST: SLEEP in levers,
+        BY_ORDER: ORDER in levers,
+        DELAYS: account.saved.delays.jobs,
+        PEAKS: account.demand,
+        GPUS: account.gpus,
+    }
     return [
-        *lines,
-        *(f"Trial {result.trial}, lever {result.lever}: {result.text}." for result in subject.account.trials),
+        *assumed_prices(account.assumed_price_share, subject.zone),
+        *ACCOUNTS,
+        *([NODES_METERED.format(covered=covered_text(account.nodes))] if account.nodes else []),
+        *_left_out(account),
+        *(text for text, is_used in about.items() if is_used),
+        *(f"Trial {result.trial}, lever {result.lever}: {result.text}." for result in account.trials),
         _seal_line(subject),
     ]
 

@@ -7,6 +7,7 @@ from html import escape
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 
 import typer
 
@@ -29,7 +30,6 @@ from offpeak.services.accounts.data_centre_year import (
 )
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
-from offpeak.ui.month.subject import MonthRequest
 from offpeak.ui.records import rows_csv
 from offpeak.ui.report.bars import ChartColumn, columns_section
 from offpeak.ui.report.figure import Key
@@ -44,14 +44,12 @@ PARTS = {
 }
 
 
-def answer_year(settings: Settings, wanted: MonthRequest) -> None:
+def report_year(settings: Settings, year_text: str, *, html: Path | None, csv: Path | None, xlsx: Path | None) -> None:
     """Print the sheet of a year, and write page, CSV and workbook if requested."""
-    if wanted.month:
-        raise BadInput("--year excludes --month", hint="ask for one after the other")
-    if wanted.xlsx and find_spec("openpyxl") is None:
-        raise missing_extra(f"--xlsx {wanted.xlsx}", "sheets", "openpyxl")
+    if xlsx and find_spec("openpyxl") is None:
+        raise missing_extra(f"--xlsx {xlsx}", "sheets", "openpyxl")
     zone, now_unix_s = site_zone(settings.feeds.zone), time.time()
-    year, months = year_months(str(wanted.year), now_unix_s=now_unix_s, zone=zone)
+    year, months = year_months(year_text, now_unix_s=now_unix_s, zone=zone)
     until_unix_s = months[-1].until_unix_s
     with open_ledger(settings.ledger.url) as connection:
         use = read_year_use(connection, year, months, is_over=until_unix_s < now_unix_s)
@@ -62,9 +60,9 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
     rows = [{key: getattr(value, key) for key in COLUMNS} for value in values]
     write_files(
         {
-            wanted.html: lambda: year_page(headline, values, notes).encode(),
-            wanted.csv: lambda: rows_csv(rows).encode(),
-            wanted.xlsx: lambda: workbook(values),
+            html: lambda: year_page(headline, values, notes).encode(),
+            csv: lambda: rows_csv(rows).encode(),
+            xlsx: lambda: workbook(values),
         }
     )
 
