@@ -54,7 +54,10 @@ def log_on_cluster(source: str | LongText, settings: Settings, *, lenient: bool)
 
 
 def _accounting(trace: Trace, settings: Settings, nodes: int | None = None) -> Accounting:
-    found = Accounting(_as_set(trace, settings.log), nodes, logged_names=trace.names)
+    log, names = settings.log, trace.names
+    if trace.time_zone is None and log.time_zone is not None:
+        trace = replace(trace, time_zone=zone_text(zone_of(log)))
+    found = Accounting(anonymised(trace) if log.anonymise else trace, nodes, logged_names=names)
     cluster = cluster_of_settings(settings.machine)
     return found if cluster is None else on_cluster(found, cluster, settings.log)
 
@@ -123,7 +126,11 @@ def accounting_of(source: str | None, days: int, settings: Settings, *, lenient:
         return log_on_cluster(source, settings, lenient=lenient)
     scheduler = scheduler_name(settings)
     if scheduler == SLURM:
-        return _of_slurm(days, settings, lenient=lenient)
+        machine = read_machine()
+        with task_progress("days of sacct") as progress:
+            jobs = LongText(sacct_text(days, progress=progress))
+        trace = trace_of_text(jobs, "sacct", lenient=lenient, zone=zone_of(log))
+        return _accounting(replace(trace, name=machine.cluster or "sacct"), settings, machine.nodes)
     hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` lists the formats"
     if scheduler is None:
         raise BadTrace("no log is given, and this machine has neither Slurm's sacct nor PBS's accounting", hint=hint)
@@ -140,17 +147,3 @@ def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
     if settings.machine.nodes is not None or accounting.nodes is None:
         return settings
     return replace(settings, machine=replace(settings.machine, nodes=accounting.nodes))
-
-
-def _of_slurm(days: int, settings: Settings, *, lenient: bool) -> Accounting:
-    machine = read_machine()
-    with task_progress("days of sacct") as progress:
-        text = sacct_text(days, progress=progress)
-    trace = trace_of_text(LongText(text), "sacct", lenient=lenient, zone=zone_of(settings.log))
-    return _accounting(replace(trace, name=machine.cluster or "sacct"), settings, machine.nodes)
-
-
-def _as_set(trace: Trace, log: LogSettings) -> Trace:
-    if trace.time_zone is None and log.time_zone is not None:
-        trace = replace(trace, time_zone=zone_text(zone_of(log)))
-    return anonymised(trace) if log.anonymise else trace

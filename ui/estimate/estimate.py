@@ -143,16 +143,11 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if request.as_json:
         typer.echo(estimate_json(found))
     elif not is_watched:
-        print_answer(found)
+        plain_console().print(answer_view(found))
     if request.report is not None:
         with replacing(request.report) as file:
             file.write(estimate_page(found).encode())
         say_written(request.report, as_json=request.as_json)
-
-
-def print_answer(answer: LeversAnswer) -> None:
-    """Print the answer as text, not wrapped unless on a terminal."""
-    plain_console().print(answer_view(answer))
 
 
 class Stage(NamedTuple):

@@ -160,12 +160,9 @@ def savings_table(answer: LeversAnswer) -> list[RenderableType]:
         return []
     used, first = answer.estimate.used, "in the replay" if is_far(answer.estimate) else "would have saved"
     rows = ((f"{saving.capability}: {saving.policy}", *lever_cells(saving, used)) for saving in savings)
-    return [text_table((first, *lever_headers(used)), rows, spare=("cycles", "kWh a year"))]
-
-
-def lever_headers(used: LoggedUse) -> tuple[str, ...]:
-    """Return the headers of `lever_cells`."""
-    return (f"{used.currency} a year", "share", "kWh a year", *(["kW"] if used.demand else []), "mean wait", "cycles")
+    peak = ["kW"] if used.demand else []
+    headers = (first, f"{used.currency} a year", "share", "kWh a year", *peak, "mean wait", "cycles")
+    return [text_table(headers, rows, spare=("cycles", "kWh a year"))]
 
 
 def lever_cells(saving: CapabilitySaving, used: LoggedUse) -> tuple[str, ...]:
@@ -282,14 +279,8 @@ def verdict(answer: LeversAnswer) -> str:
         effects += f", {saving.cycles_per_node_day:.1f} cycles per node and day (at most {most})"
     if saving.boot_delay_s:
         effects += f", a job that finds too few nodes awake waits {duration_text(saving.boot_delay_s)} for them"
-    parts = " with ".join(_parts(best))
-    return f"{parts} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Side effects: {effects}."
-
-
-def _parts(best: Recommendation) -> list[str]:
-    """Return the recommended policies by name."""
-    parts = [best.capacity] if best.capacity != NO_SLEEP else []
-    return parts + ([best.queue] if best.queue != "off" else [])
+    policies = " with ".join(name for name in (best.capacity, best.queue) if name not in (NO_SLEEP, "off"))
+    return f"{policies} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Side effects: {effects}."
 
 
 def is_far(estimate: SavingsEstimate) -> bool:

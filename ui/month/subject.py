@@ -139,10 +139,10 @@ def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
 def account_line(use: AccountUse) -> MonthLine:
     """Return the line of an account."""
     parts_j = {MEASURED: use.measured_j, PARTLY: use.partly_j, MODELLED: use.modelled_j}
-    kwh = (joules / J_PER_KWH for joules in (use.energy_j, *parts_j.values()))
+    measured, partly, modelled = (joules / J_PER_KWH for joules in parts_j.values())
     basis = " and ".join(name for name, joules in parts_j.items() if joules) or "nothing used"
-    line = MonthLine(ACCOUNT, use.account, use.jobs, *kwh, cost=use.cost, currency=use.currency, basis=basis)
-    return replace(line, co2_kg=_kg(use.carbon_g))
+    line = MonthLine(ACCOUNT, use.account, use.jobs, use.energy_j / J_PER_KWH, measured, partly, modelled)
+    return replace(line, cost=use.cost, currency=use.currency, co2_kg=_kg(use.carbon_g), basis=basis)
 
 
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:

@@ -122,6 +122,10 @@ def jobs_figure(subject: ReportSubject, window: BusiestWindow) -> Figure:
     """Return the figure of that window."""
     shown = [shown_jobs(subject, policy, window) for policy in subject.policies]
     price, _ = price_trace(subject, window)
+    power: list[Json] = []
+    for policy in subject.policies:
+        curve = within(policy.curve, window.from_s, window.until_s)
+        power += power_traces(subject, policy, curve, steps_of(curve.edges_s, curve.total_w))
     return Figure(
         name="jobs",
         heading="The busiest days, job by job",
@@ -130,7 +134,7 @@ def jobs_figure(subject: ReportSubject, window: BusiestWindow) -> Figure:
         keys=(*class_keys(subject).values(), *power_keys(subject)),
         data=[
             *(trace for policy in subject.policies for trace in _class_traces(subject, policy)),
-            *(trace for policy in subject.policies for trace in _power_traces(subject, policy, window)),
+            *power,
             price,
             *shading(subject, window),
         ],
@@ -165,11 +169,6 @@ def _class_traces(subject: ReportSubject, policy: ReportPolicy) -> list[Json]:
         for number, key in class_keys(subject).items()
         for is_thin in (False, True)
     ]
-
-
-def _power_traces(subject: ReportSubject, policy: ReportPolicy, window: BusiestWindow) -> list[Json]:
-    curve = within(policy.curve, window.from_s, window.until_s)
-    return power_traces(subject, policy, curve, steps_of(curve.edges_s, curve.total_w))
 
 
 def _jobs_caption(subject: ReportSubject, window: BusiestWindow, shown: Int64) -> str:

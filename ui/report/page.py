@@ -5,7 +5,7 @@ waited. Text becomes HTML only here, so a job's name can never be markup.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from offpeak.display import duration_text, figure, percent_text
 from offpeak.files import replacing
-from offpeak.report_tables import Report, StudyTable, cell_text
+from offpeak.report_tables import Report, cell_text
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.replications import ReplicationSpread
 from offpeak.ui.replay.comparison import prices_text
@@ -168,17 +168,15 @@ def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
     if saved_pct < 0:
         saved = f"drawn {percent_text(-saved_pct, 1)} more than idle ones"
     under = "Its" if outcome is named else f"Under {outcome.policy},"
-    return f" {under} sleeping nodes would have {saved}; {_held_up(delayed_share, outcome.mean_sleep_delay_s or 0.0)}."
-
-
-def _held_up(delayed_share: float, mean_delay_s: float) -> str:
-    """Return how many jobs waited for nodes to wake, and how long; `mean_delay_s` is the mean over all jobs."""
-    if delayed_share == 0:
-        return "no job would have waited for them"
-    return (
-        f"waiting for them would have held up {percent_text(100 * delayed_share)} of the jobs, "
-        f"these by {duration_text(mean_delay_s / delayed_share)} on average, all jobs by {duration_text(mean_delay_s)}"
-    )
+    held_up = "no job would have waited for them"
+    if delayed_share:
+        # The mean delay is that of all jobs.
+        mean_s = outcome.mean_sleep_delay_s or 0.0
+        held_up = (
+            f"waiting for them would have held up {percent_text(100 * delayed_share)} of the jobs, these by"
+            f" {duration_text(mean_s / delayed_share)} on average, all jobs by {duration_text(mean_s)}"
+        )
+    return f" {under} sleeping nodes would have {saved}; {held_up}."
 
 
 POLICY = (
@@ -251,32 +249,29 @@ def still_page(title: str, head: str, sections: list[str], scripts: str = "") ->
 
 def write_study_page(report: Report, path: Path) -> None:
     """Write the report as one HTML page. Raises CannotWrite."""
-    head = f"<header>\n<h1>{escape(report.title)}</h1>\n{bullets(report.notes)}\n</header>"
-    figures = [_study_figure(name, svg) for name, svg in report.figures.items()]
-    tables = [section(each.title, paragraph(each.note), _html_table(each)) for each in report.tables]
+    parts = [f'<div class="sheet"><header>\n<h1>{escape(report.title)}</h1>\n{bullets(report.notes)}\n</header>']
+    for name, svg in report.figures.items():
+        label = f"{escape(Path(name).stem.replace('-', ' '), quote=True)}; its values are in the tables"
+        parts.append(f'<figure role="img" aria-label="{label}">{svg[svg.index("<svg") :]}</figure>')
+    for of in report.tables:
+        texts = sum(all(isinstance(row[at], str) for row in of.rows) for at in range(len(of.headers)))
+        rows = [[cell_text(cell) for cell in row] for row in of.rows]
+        parts.append(section(of.title, paragraph(of.note), table(of.title, of.headers, rows, texts=texts)))
     with replacing(path) as file:
-        file.write(still_page(report.title, f'<div class="sheet">{head}', [*figures, *tables, "</div>"]).encode())
-
-
-def _study_figure(name: str, svg: str) -> str:
-    label = escape(Path(name).stem.replace("-", " "), quote=True)
-    return f'<figure role="img" aria-label="{label}; its values are in the tables">{svg[svg.index("<svg") :]}</figure>'
-
-
-def _html_table(of: StudyTable) -> str:
-    texts = sum(all(isinstance(row[at], str) for row in of.rows) for at in range(len(of.headers)))
-    return table(of.title, of.headers, [[cell_text(cell) for cell in row] for row in of.rows], texts=texts)
+        file.write(still_page(report.title, parts[0], [*parts[1:], "</div>"]).encode())
 
 
 def figure_section(figure: Figure) -> str:
     """Return a figure with its heading, the buttons that it needs, and its caption."""
     label = escape(figure.summary, quote=True)
-    choices = _buttons(figure.choice_of, _choices(figure))
+    shown_first = sorted(enumerate(figure.choices), key=lambda choice: choice[0] != figure.shown)
+    attributes = 'data-choice="{}" aria-pressed="{}"'
+    choices = [(attributes.format(at, str(at == figure.shown).lower()), name) for at, name in shown_first]
     views = [(f'data-view="{escape(json.dumps(view))}"', name) for name, view in (figure.views or {}).items()]
     return "\n".join(
         [
             f'<section>\n<h2>{escape(figure.heading)}</h2>\n<figure id="{figure.name}">',
-            f'<div class="controls">{choices}{_buttons("time shown", views)}</div>',
+            f'<div class="controls">{_buttons(figure.choice_of, choices)}{_buttons("time shown", views)}</div>',
             legend(figure.keys),
             f'<div class="plot" role="group" aria-label="{label}" style="height:{figure.layout["height"]}px"></div>',
             *(['<output aria-live="polite"></output>'] if figure.blocks else []),
@@ -292,23 +287,17 @@ def _buttons(label: str, buttons: Iterable[tuple[str, str]]) -> str:
     return f'<div class="buttons" role="group" aria-label="{label}">{"".join(shown)}</div>' if len(shown) > 1 else ""
 
 
-def _choices(figure: Figure) -> Iterator[tuple[str, str]]:
-    for number, name in sorted(enumerate(figure.choices), key=lambda choice: choice[0] != figure.shown):
-        yield f'data-choice="{number}" aria-pressed="{str(number == figure.shown).lower()}"', name
-
-
 def legend(keys: tuple[Key, ...]) -> str:
     """Return the legend of a figure."""
-    return '<ul class="legend">' + "".join(f"<li>{_swatch(key)}{escape(key.name)}</li>" for key in keys) + "</ul>"
-
-
-def _swatch(key: Key) -> str:
-    """Return the drawing before a legend's entry."""
-    if key.is_area:
-        shape = f'<rect width="18" height="12" rx="2" fill="{key.colour}"/>'
-    else:
-        shape = f'<line x2="30" y1="6" y2="6" stroke="{key.colour}" stroke-width="2.5" stroke-dasharray="{key.dash}"/>'
-    return f'<svg width="{18 if key.is_area else 30}" height="12" aria-hidden="true">{shape}</svg>'
+    entries = []
+    for key in keys:
+        width, shape = 18, f'<rect width="18" height="12" rx="2" fill="{key.colour}"/>'
+        if not key.is_area:
+            look = f'stroke="{key.colour}" stroke-width="2.5" stroke-dasharray="{key.dash}"'
+            width, shape = 30, f'<line x2="30" y1="6" y2="6" {look}/>'
+        swatch = f'<svg width="{width}" height="12" aria-hidden="true">{shape}</svg>'
+        entries.append(f"<li>{swatch}{escape(key.name)}</li>")
+    return f'<ul class="legend">{"".join(entries)}</ul>'
 
 
 def _source(name: str, package: str = "offpeak.ui.report") -> str:

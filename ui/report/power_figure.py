@@ -168,7 +168,7 @@ def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
         name="power",
         heading="Power over time",
         summary=f"Power of running jobs and {rest}, and the price below it. {_power_text(subject)}",
-        caption=f"The power is {_drawn(drawn[0])}, the price {_drawn(price_steps)}. "
+        caption=f"{_accuracy_text(drawn[0], price_steps)} "
         "Shaded: on-peak. The dates are those of the prices to which the "
         f"log is mapped; the clock is {subject.calendar.clock_text} throughout.",
         keys=power_keys(subject),
@@ -230,11 +230,15 @@ def _view(subject: ReportSubject, window: BusiestWindow) -> Json:
     return {"xaxis.range": times, "yaxis2.range": [float(low - margin), float(high + margin)]}
 
 
-def _drawn(steps: DrawnSteps) -> str:
+def _accuracy_text(power: DrawnSteps, price: DrawnSteps) -> str:
     """Return a note on the accuracy of the drawn steps."""
-    if not steps.stretches_s:
-        return "exact"
-    return f"drawn as min and max of each {stretches_text(steps.stretches_s)}, in the order in which they came"
+    if not (power.stretches_s or price.stretches_s):
+        return "Power and price are exact."
+    drawn = [
+        f"drawn as min and max of each {stretches_text(steps.stretches_s)}" if steps.stretches_s else "exact"
+        for steps in (power, price)
+    ]
+    return f"The power is {drawn[0]}, the price {drawn[1]}."
 
 
 def stretches_text(stretches_s: tuple[int, ...]) -> str:

@@ -5,7 +5,7 @@ The most postponed jobs are listed because their users will ask. The foundations
 command that produces the report.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
 from offpeak.power.capacity.registry import CAPACITY_POLICIES
 from offpeak.sim_backend.comparison.likeness import likeness_of
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
-from offpeak.sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
+from offpeak.sim_backend.comparison.replications import SLEEP_FIGURES
 from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import policy_docs
 from offpeak.ui.replay.comparison import (
@@ -141,42 +141,33 @@ def savings_section(subject: ReportSubject) -> str:
         ]
         sentence = sleep_remark(subject.comparison.case.sla)
         tables += [paragraph(f"{sentence[0].upper()}{sentence[1:]}.")]
-    remark = [paragraph(_remark(subject.spreads))] if subject.others else []
-    return section("Results of each policy", *tables, *remark)
+    if not subject.others:
+        return section("Results of each policy", *tables)
+    remark = ONE_REPLAY
+    if spreads := subject.spreads:
+        chance = f"{NOT_SIGNIFICANT} is a difference from {spreads[0].policy} that may be due to chance"
+        remark = f"{'Means' if spreads[0].alignments == 1 else 'Medians'} of {spread_remark(spreads)}; {chance}."
+    return section("Results of each policy", *tables, paragraph(remark))
 
 
 def _table(subject: ReportSubject, caption: str, headers: Sequence[str], fields: Sequence[str], texts: Texts) -> str:
-    rows = [_savings_row(subject, outcome, fields, texts) for outcome in subject.comparison.outcomes]
+    """Return a row for each policy: its figures, or means or medians over the replays with intervals for some."""
+    spreads = {spread.policy: spread for spread in subject.spreads}
+    rows: list[Sequence[HtmlCell | str]] = []
+    for number, outcome in enumerate(subject.comparison.outcomes):
+        is_first, spread = number == 0, spreads.get(outcome.policy)
+        if spread is None:
+            rows.append(texts(outcome, is_first))
+            continue
+        columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("middle", "low", "high"))
+        cells = []
+        for name, text, low, high in zip(fields, *columns, strict=False):
+            varies = name in WITH_RANGE and low != high
+            is_noise = varies and not is_first and spread.is_noise(name)
+            interval = f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else ""
+            cells.append(HtmlCell(text, interval, NOT_SIGNIFICANT if is_noise else ""))
+        rows.append(cells)
     return table(caption, headers, rows)
-
-
-def _savings_row(
-    subject: ReportSubject, outcome: PolicyOutcome, fields: Sequence[str], texts: Texts
-) -> Sequence[HtmlCell | str]:
-    is_first = outcome is subject.comparison.outcomes[0]
-    spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
-    if spread is None:
-        return texts(outcome, is_first)
-    columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("middle", "low", "high"))
-    return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
-
-
-def _cells(
-    spread: ReplicationSpread, columns: Iterable[tuple[str, str, str, str]], *, is_first: bool
-) -> Iterator[HtmlCell]:
-    """Yield the mean or median of each figure over the replays, and the interval where it has one."""
-    for name, text, low, high in columns:
-        varies = name in WITH_RANGE and low != high
-        is_noise = varies and not is_first and spread.is_noise(name)
-        interval = f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else ""
-        yield HtmlCell(text, interval, NOT_SIGNIFICANT if is_noise else "")
-
-
-def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
-    if not spreads:
-        return ONE_REPLAY
-    chance = f"{NOT_SIGNIFICANT} is a difference from {spreads[0].policy} that may be due to chance"
-    return f"{'Means' if spreads[0].alignments == 1 else 'Medians'} of {spread_remark(spreads)}; {chance}."
 
 
 SHOWN_JOBS = 10
@@ -188,10 +179,17 @@ HEADERS = (
 
 def postponed_section(subject: ReportSubject) -> str:
     """Return a table for each policy but the baseline."""
+    first, parts = subject.policies[0], []
+    for policy in subject.others:
+        jobs = most_postponed(policy.run, first.run, SHOWN_JOBS).tolist()
+        if not jobs:
+            parts.append(paragraph(f"No job starts later under {policy.name} than under {first.name}."))
+            continue
+        headers = [header.format(baseline=first.name, policy=policy.name, unit=subject.unit) for header in HEADERS]
+        caption = f"The jobs that {policy.name} postpones most against {first.name}"
+        parts.append(table(caption, headers, [_row(subject, policy, job) for job in jobs], texts=2))
     if not subject.others:
-        parts = [paragraph("Only one policy was replayed: no job starts later than under another.")]
-    else:
-        parts = [_policy_part(subject, policy) for policy in subject.others]
+        parts.append(paragraph("Only one policy was replayed: no job starts later than under another."))
     return section("Jobs that are delayed most", *parts)
 
 
@@ -201,16 +199,6 @@ def most_postponed(run: PolicyRun, baseline: PolicyRun, count: int) -> Int64:
     later_s = np.where(first_s == NOT_YET, 0, postponement_s(run.schedule.start_s, first_s))
     most = np.argsort(-later_s, kind="stable")[:count]
     return most[later_s[most] > 0]
-
-
-def _policy_part(subject: ReportSubject, policy: ReportPolicy) -> str:
-    first = subject.policies[0]
-    jobs = most_postponed(policy.run, first.run, SHOWN_JOBS)
-    if not len(jobs):
-        return paragraph(f"No job starts later under {policy.name} than under {first.name}.")
-    headers = [header.format(baseline=first.name, policy=policy.name, unit=subject.unit) for header in HEADERS]
-    caption = f"The jobs that {policy.name} postpones most against {first.name}"
-    return table(caption, headers, [_row(subject, policy, job) for job in jobs.tolist()], texts=2)
 
 
 def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[str, ...]:
@@ -270,6 +258,11 @@ class ReportOrigin:
 def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> str:
     """Return the section."""
     has_co2 = subject.comparison.outcomes[0].co2_kg is not None
+    origin_terms = []
+    if origin is not None:
+        settings = f", with the settings of {origin.settings_file}" if origin.settings_file else ""
+        seed = paragraph(f"Random seed: {origin.seed}{settings}.")
+        origin_terms = [paragraph(origin.command, css_class="command"), seed]
     terms = DEFINITIONS if has_co2 else DEFINITIONS[:-1]
     if subject.prepared.case.room is not None:
         terms = (*terms, *COOLING_DEFINITIONS)
@@ -281,14 +274,9 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
         "<h3>Definitions</h3>",
         definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
         "<h3>The same again</h3>",
-        *(_origin_terms(origin) if origin else ()),
+        *origin_terms,
         paragraph(
             f"Made by offpeak {installed_version()}. Replays are deterministic: the same input gives the same figures."
         ),
     )
     return section("Assumptions", *parts)
-
-
-def _origin_terms(origin: ReportOrigin) -> tuple[str, ...]:
-    settings = f", with the settings of {origin.settings_file}" if origin.settings_file else ""
-    return (paragraph(origin.command, css_class="command"), paragraph(f"Random seed: {origin.seed}{settings}."))

@@ -164,13 +164,6 @@ def labels(names: list[str], heights: Float64) -> list[Json]:
     return [look | {"y": y, "text": name_text(name)} for name, y in zip(names, heights.tolist(), strict=True)]
 
 
-def leaders(x: Float64, y: Float64, right: float, heights: Float64) -> Json:
-    """Return the lines from the points to their labels at the right edge."""
-    gap = np.full(len(x), np.nan)
-    points = [np.stack(each, axis=1).ravel() for each in ([x, np.full(len(x), right), gap], [y, heights, gap])]
-    return scatter(*map(packed, points), line={"color": "var(--rule)", "width": 1})
-
-
 MOST_TICKS = 6
 STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, HOUR_S, 3 * HOUR_S, DAY_S)
 
@@ -249,12 +242,7 @@ def trade_figure(subject: ReportSubject) -> Figure:
         data=[
             trace | {"meta": {"choice": number}}
             for number, loss in enumerate(losses)
-            for trace in (
-                leaders(loss.value, saved, loss.right, heights),
-                _possible(loss, possible),
-                _front(loss, saved),
-                _points(subject, loss, saved),
-            )
+            for trace in _trade_traces(subject, loss, saved, heights)
         ],
         layout={
             "height": HEIGHT_PX,
@@ -281,29 +269,34 @@ def short_names(names: list[str]) -> list[str]:
     return names if len(disciplines) > 1 else [name.partition(" ")[2] or "always-on" for name in names]
 
 
-def _possible(loss: Loss, possible: Float64) -> Json:
-    order = np.argsort(loss.value, kind="stable")
-    y = possible[order]
-    x = np.concatenate([[loss.left], loss.value[order], [loss.right]])
-    y = np.concatenate([y[:1], y, y[-1:]])
-    return scatter(packed(x), packed(y), line=line(POSSIBLE_KEY) | {"width": 1.5})
-
-
-def _front(loss: Loss, saved: Float64) -> Json:
-    front = pareto_front(loss.value, saved)
-    x, y = np.append(loss.value[front], loss.right), np.append(saved[front], saved[front[-1:]])
-    return scatter(packed(x), packed(y), line=line(FRONT_KEY) | {"shape": "hv", "width": 1.5})
-
-
-def _points(subject: ReportSubject, loss: Loss, saved: Float64) -> Json:
+def _trade_traces(subject: ReportSubject, loss: Loss, saved: Float64, heights: Float64) -> list[Json]:
+    """Return lines from the points to their labels, the possible saving, the front, and the points."""
+    possible = np.array([possible_saving_pct(policy) for policy in subject.policies])
+    gap = np.full(len(saved), np.nan)
+    leaders = ([loss.value, np.full(len(saved), loss.right), gap], [saved, heights, gap])
+    order, front = np.argsort(loss.value, kind="stable"), pareto_front(loss.value, saved)
+    ordered = possible[order]
+    possible_x = np.concatenate([[loss.left], loss.value[order], [loss.right]])
+    possible_y = np.concatenate([ordered[:1], ordered, ordered[-1:]])
+    front_x, front_y = np.append(loss.value[front], loss.right), np.append(saved[front], saved[front[-1:]])
     cycles = np.array([policy.sleep.figures.power_cycles_per_node_day for policy in subject.policies])
-    size = SMALLEST_PX + GROWTH_PX * np.sqrt(cycles / max(float(cycles.max()), 1e-9))
-    colours = [policy.key.colour for policy in subject.policies]
-    symbols = [SYMBOLS[policy.number % len(SYMBOLS)] for policy in subject.policies]
-    edge = {"width": 1, "color": "var(--card)"}
-    marker = {"size": packed(size), "color": colours, "symbol": symbols, "line": edge, "opacity": 1}
+    marker = {
+        "size": packed(SMALLEST_PX + GROWTH_PX * np.sqrt(cycles / max(float(cycles.max()), 1e-9))),
+        "color": [policy.key.colour for policy in subject.policies],
+        "symbol": [SYMBOLS[policy.number % len(SYMBOLS)] for policy in subject.policies],
+        "line": {"width": 1, "color": "var(--card)"},
+        "opacity": 1,
+    }
     look: Json = {"mode": "markers", "text": [_point_text(policy) for policy in subject.policies], "marker": marker}
-    return scatter(packed(loss.value), packed(saved), hover="%{text}<extra></extra>", **look)
+    points = scatter(packed(loss.value), packed(saved), hover="%{text}<extra></extra>", **look)
+    return [
+        scatter(
+            *(packed(np.stack(ends, axis=1).ravel()) for ends in leaders), line={"color": "var(--rule)", "width": 1}
+        ),
+        scatter(packed(possible_x), packed(possible_y), line=line(POSSIBLE_KEY) | {"width": 1.5}),
+        scatter(packed(front_x), packed(front_y), line=line(FRONT_KEY) | {"shape": "hv", "width": 1.5}),
+        points,
+    ]
 
 
 def _point_text(policy: ReportPolicy) -> str:

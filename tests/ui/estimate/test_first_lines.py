@@ -18,9 +18,9 @@ from offpeak.sim_backend.comparison.likeness import Likeness
 from offpeak.sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.read import read_log
-from offpeak.ui.estimate.estimate import print_answer
-from offpeak.ui.estimate.text import LeversAnswer, fragment, verdict
+from offpeak.ui.estimate.text import LeversAnswer, answer_view, fragment, verdict
 from offpeak.ui.replay.likeness import NOT_CLAIMED
+from offpeak.ui.terminal import plain_console
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -63,7 +63,7 @@ def begun(source: Path, settings: Settings) -> SavingsEstimate:
 
 def check_first_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     estimate = begun(source, Settings())
-    print_answer(LeversAnswer(estimate, (), None, Settings()))
+    plain_console().print(answer_view(LeversAnswer(estimate, (), None, Settings())))
     assumed, first, prices, machine, *_ = capsys.readouterr().out.splitlines()
     assert assumed.startswith("No prices are given: the amounts below are for an assumed tariff, on=90EUR/MWh,")
     assert first.startswith(estimate.trace.name)
