@@ -243,10 +243,6 @@ class WakeReply:
 
 NodeRequestSink = Callable[[NodeRequest], WakeReply | None]
 """Applies a request; returns at once the promised wakes, None for others. Raises OffpeakError if it refuses."""
-EndedJobs = Callable[[], Iterable[Job]]
-"""Gives the jobs that the scheduler shows although they have ended, or just end."""
-WakeableNodes = Callable[[], Iterable[str]]
-"""Gives the nodes that the agent wakes by itself when jobs need them."""
 
 
 @dataclass(frozen=True)
@@ -279,10 +275,14 @@ def make_reply(
     request: AgentRequest,
     published: StatusReply | None,
     receive: NodeRequestSink,
-    wakes: WakeableNodes = tuple,
-    ended: EndedJobs = tuple,
+    wakes: Callable[[], Iterable[str]] = tuple,
+    ended: Callable[[], Iterable[Job]] = tuple,
 ) -> dict[str, Any]:
-    """Return the reply. Raises OffpeakError if there is none. `published` is None before the first cycle."""
+    """Return the reply. Raises OffpeakError if there is none. `published` is None before the first cycle.
+
+    `wakes` gives the nodes that the agent wakes by itself when jobs need them, `ended` the jobs that the scheduler
+    shows although they have ended, or just end.
+    """
     if request.tells:
         return _pass_on(request, receive)
     question = request.request.get("ask")

@@ -113,9 +113,9 @@ class Service:
         event_loop.add_signal_handler(signal.SIGHUP, self._read_again.set)
         agent = self._agent
         server = SocketServer(
-            lambda: make_status(agent),
-            self._receive,
-            agent.site.callers,
+            callers=agent.site.callers,
+            published=lambda: make_status(agent),
+            receive=self._receive,
             report=lambda: make_site_report(agent),
             snapshot=lambda seen: make_snapshot(agent, seen),
             explain=lambda job: explain_job(agent, job),

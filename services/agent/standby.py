@@ -47,9 +47,9 @@ class Standby:
                 return True
             on_wait(self._site)
             server = SocketServer(
-                self._status,
-                self._refuse,
-                self._site.callers,
+                callers=self._site.callers,
+                published=self._status,
+                receive=self._refuse,
                 report=self._refuse,
                 snapshot=lambda _: self._snapshot(),
                 plan=self._refuse,

@@ -107,6 +107,9 @@ class AgentSocket:
         self.held.append((request.what, request.node, request.by))
         return {"by": request.by, "note": "", "owner": None}
 
+    async def carry_out_nothing(self, _: object) -> dict[str, Any]:
+        raise OffpeakError("this agent only answers")
+
     def receive(self, request: NodeRequest) -> WakeReply | None:
         if self.refuse:
             raise self.refuse
@@ -153,15 +156,18 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
         closing = asyncio.Event()
         loops.append((asyncio.get_running_loop(), closing))
         server = SocketServer(
-            lambda: agent.published,
-            agent.receive,
-            callers or Callers(os.geteuid()),
+            callers=callers or Callers(os.geteuid()),
+            published=lambda: agent.published,
+            receive=agent.receive,
             report=agent.give_report,
             snapshot=agent.give_snapshot,
             plan=lambda: agent.plan,
             bills=agent.give_bills,
             patience_s=patience_s,
             change_hold=agent.change_hold,
+            order_caps=agent.carry_out_nothing,
+            order_event=agent.carry_out_nothing,
+            receive_sweep=agent.carry_out_nothing,
         )
         try:
             async with serve_socket(path, server):
