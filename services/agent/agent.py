@@ -58,7 +58,7 @@ from offpeak.services.agent.site_context import (
     open_doors,
     open_site_scheduler_door,
 )
-from offpeak.services.agent.trial_loop import TrialLoop, TrialSection
+from offpeak.services.agent.trial_loop import TrialLoop
 from offpeak.services.agent.wait_forecast import WaitForecast, WaitHistory
 from offpeak.settings.replay import FeedSettings
 
@@ -143,7 +143,10 @@ class SiteAgent:
             lambda: lever_section(self.site, self.modes), self.observer, self.accounts, ledger, clock
         )
         self.trial = TrialLoop(
-            lambda: TrialSection.of(self.site, self.modes, self.observer.latest, is_capped=self._is_capped),
+            lambda: self.site,
+            lambda: self.modes,
+            self.observer,
+            lambda: self._is_capped,
             ledger,
             problem_log,
             clock,

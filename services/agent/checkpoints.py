@@ -9,15 +9,13 @@ from offpeak.model.constants import HOUR_S
 from offpeak.plugin.queue_hook.checkpoints import (
     GOES_ON,
     MOST_AT_ONCE,
-    CheckpointPlan,
     choose_checkpoints,
     find_signalled,
     plan_checkpoints,
     plan_returns,
 )
 from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
-from offpeak.plugin.scheduler.job import Job, join_array_tasks
-from offpeak.plugin.scheduler.port import RequeuePermit
+from offpeak.plugin.scheduler.job import join_array_tasks
 from offpeak.power.door.scheduler_orders import SchedulerOrders
 from offpeak.services.agent.loop import DecisionFilter, ProblemLog
 from offpeak.services.agent.observer import Observer
@@ -69,24 +67,7 @@ class CheckpointController:
         }
         active = {name for name in plan.signals if modes.of(jobs[name].partitions) is Mode.ACTIVE}
         self.signalled = frozenset(signalled) | active
-        problems = [*plan.problems, *await self._carry_out(plan, steps, permits, orders)]
-        self.problem_log.report(CHECKPOINTS, "; ".join(problems) or None)
-        await self.queue.forget(plan.forget)
-        if plan.requeue:
-            self.observer.forget()
-            view = await self.observer.view(at_most_s=0.0)
-            facts = replace(facts, jobs=join_array_tasks(view.jobs)) if view else facts
-        await self._defer(replace(facts, marks=await self.queue.marks()), orders)
-
-    async def _carry_out(
-        self,
-        plan: CheckpointPlan,
-        steps: Mapping[str, Job],
-        permits: Mapping[str, RequeuePermit],
-        orders: SchedulerOrders,
-    ) -> list[str]:
-        """Give the orders and return the problems."""
-        problems = []
+        problems = list(plan.problems)
         for name, job in steps.items():
             partitions, called = ",".join(job.partitions), permits[name].name
             signal, mark = plan.signals.get(name) or ("", plan.requeue[name])
@@ -99,7 +80,13 @@ class CheckpointController:
             if result.failed:
                 problems.append(f"job {name}: {'; '.join(result.failed.values())}")
                 await self.queue.forget([mark])
-        return problems
+        self.problem_log.report(CHECKPOINTS, "; ".join(problems) or None)
+        await self.queue.forget(plan.forget)
+        if plan.requeue:
+            self.observer.forget()
+            view = await self.observer.view(at_most_s=0.0)
+            facts = replace(facts, jobs=join_array_tasks(view.jobs)) if view else facts
+        await self._defer(replace(facts, marks=await self.queue.marks()), orders)
 
     async def _defer(self, facts: QueueFacts, orders: SchedulerOrders) -> None:
         """Give requeued jobs their begin times once they wait."""

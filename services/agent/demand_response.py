@@ -419,16 +419,14 @@ def measure_intervals(url: str, cap: PowerCap, step_s: int = REPORT_INTERVAL_S) 
         by_node = {use.of[0]: mean_w(use, whole) for use in node_energy(connection, whole, ("node",), UTC)}
         means_w = {node: mean for node, mean in by_node.items() if mean is not None}
         found = spans_energy(connection, spans, [means_w] * len(spans)) if means_w else []
-    return tuple(_measured_interval(*each, means_w) for each in zip(spans, found, strict=False))
-
-
-def _measured_interval(
-    span: TimeRange, used: Mapping[str, EnergyUse], means_w: Mapping[str, float]
-) -> MeasuredInterval:
-    inside_w = {node: mean_w(use, span) for node, use in used.items()}
-    power_w = sum(mean if (own := inside_w.get(node)) is None else own for node, mean in means_w.items())
-    covered = sum(use.covered or 0.0 for use in used.values()) / len(means_w)
-    return MeasuredInterval(int(span.from_unix_s), int(span.until_unix_s), power_w, covered)
+    intervals = []
+    # Without a measured node nothing is found.
+    for span, used in zip(spans, found, strict=False):
+        inside_w = {node: mean_w(use, span) for node, use in used.items()}
+        power_w = sum(mean if (own := inside_w.get(node)) is None else own for node, mean in means_w.items())
+        covered = sum(use.covered or 0.0 for use in used.values()) / len(means_w)
+        intervals.append(MeasuredInterval(int(span.from_unix_s), int(span.until_unix_s), power_w, covered))
+    return tuple(intervals)
 
 
 def mean_w(use: EnergyUse, span: TimeRange) -> float | None:

@@ -206,7 +206,14 @@ class GridEventLoop(Loop):
         begin_s = event.until_s + int(ramp_s(back_w, section.wake_ramp_w))
         requeues = choose_requeues(self._requeueable(running, begin_s), missing_w, event.until_s - now_s)
         new = [job for job in requeues if job.job_id not in self.checkpoints.events]
-        self._order_checkpoints(event, requeues)
+        # The queue loop stops these; they begin again one after another, as the ramp allows.
+        reason = f"the cap of {watts_text(event.cap_w)} lasts until then: {event.reason}"
+        returned_w, events = sum(self._saved_w.values()), dict[str, StartConstraint]()
+        for job in requeues:
+            again_s = event.until_s + int(ramp_s(returned_w, section.wake_ramp_w))
+            events[job.job_id] = StartConstraint(again_s, reason, event.until_s)
+            returned_w += job.saved_w
+        self.checkpoints.events = events
         if new:
             names = ", ".join(job.job_id for job in new)
             gain = power_text(sum(job.saved_w for job in new))
@@ -271,16 +278,6 @@ class GridEventLoop(Loop):
             self._record(
                 now_s, SPARED, f"{counted(len(spared), 'job')} ({', '.join(spared)}): the draw is below the cap"
             )
-
-    def _order_checkpoints(self, event: PowerCap, jobs: Sequence[RunningJob]) -> None:
-        """Name these jobs to the queue loop; they begin again one after another, as the ramp allows."""
-        back_w, events = sum(self._saved_w.values()), dict[str, StartConstraint]()
-        for job in jobs:
-            begin_s = event.until_s + int(ramp_s(back_w, self.section().wake_ramp_w))
-            why = f"the cap of {watts_text(event.cap_w)} lasts until then: {event.reason}"
-            events[job.job_id] = StartConstraint(begin_s, why, event.until_s)
-            back_w += job.saved_w
-        self.checkpoints.events = events
 
     async def _come_back(self, now_s: float) -> None:
         """End caps as far as the ramp allows it by now."""

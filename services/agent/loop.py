@@ -10,7 +10,6 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from offpeak.errors import OffpeakError
@@ -178,16 +177,6 @@ SAME_TIME_S = 900
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class _DecisionContent:
-    """A decision without its prices, draws and other moving figures."""
-
-    decided: str
-    beside: float | str | None
-    time_s: float | None
-    reason: str
-
-
 class DecisionFilter:
     """Passes the decisions that differ from the last ones of the same subject; `latest` has the last one by subject.
 
@@ -219,19 +208,22 @@ class DecisionFilter:
     def _is_same(self, before: DecisionRecord, now: DecisionRecord) -> bool:
         if before.decided == now.decided and now.at_unix_s - before.at_unix_s < self._again_after_s:
             return True
-        old, new = _content(before), _content(now)
-        if old.time_s is None or new.time_s is None or old.decided != new.decided:
-            return old == new
-        return old.beside == new.beside and abs(old.time_s - new.time_s) < SAME_TIME_S
+        (old_s, *old), (new_s, *new) = _content(before), _content(now)
+        if old_s is not None and new_s is not None:
+            is_same = old == new and abs(old_s - new_s) < SAME_TIME_S
+        else:
+            is_same = old_s is new_s and old == new
+        return is_same and before.decided == now.decided
 
 
-def _content(decision: DecisionRecord) -> _DecisionContent:
+def _content(decision: DecisionRecord) -> tuple[float | None, float | str | None, str]:
+    """Return the time for which something is decided, what stands beside it, and the reason without moving figures."""
     inputs = dict(decision.inputs)
     time_s = next((value for name in TIME_INPUTS if isinstance(value := inputs.get(name), float)), None)
     beside = inputs.get("beside")
     # The text behind the semicolon names a time that moves on with the clock.
     reason = decision.reason.partition(";")[0] if time_s is None and beside is None else ""
-    return _DecisionContent(decision.decided, beside, time_s, reason)
+    return time_s, beside, reason
 
 
 def _keep_alive(by_subject: dict[str, Item], alive: Collection[str]) -> dict[str, Item]:

@@ -45,17 +45,12 @@ SLOW_S = 3.0
 """Real seconds between two rounds that take long, where the clock runs faster."""
 
 
-@dataclass(frozen=True)
-class WrittenPrices:
-    """The prices that are in the ledger and have not ended, by their start [Unix s]."""
-
-    rows: Mapping[float, Price] = field(default_factory=dict)
-
-
 def make_price_rows(
-    before: WrittenPrices, series: Series, basis: Sequence[str], *, now_s: int, carbon: Series | None = None
-) -> tuple[WrittenPrices, tuple[Price, ...]]:
+    before: Mapping[float, Price], series: Series, basis: Sequence[str], *, now_s: int, carbon: Series | None = None
+) -> tuple[Mapping[float, Price], tuple[Price, ...]]:
     """Return the prices that the ledger has after this round, and the new rows, from the present quarter-hour on.
+
+    `before` has the prices that are in the ledger and have not ended, by their start [Unix s].
 
     `basis` is the source of each interval, such as "published" or "forecast ...". A published price replaces the
     forecast of the same start. `carbon` is in g/kWh; an interval gets the value at its middle. After a restart `before`
@@ -71,8 +66,8 @@ def make_price_rows(
         for start_s, end_s, price, of_co2, source in zip(*(column.tolist() for column in columns), basis, strict=True)
         if end_s > quarter_s and not np.isnan(price)
     ]
-    new = (replace(row, known_unix_s=float(now_s)) for row in rows if before.rows.get(row.from_unix_s) != row)
-    return WrittenPrices({row.from_unix_s: row for row in rows}), tuple(new)
+    new = (replace(row, known_unix_s=float(now_s)) for row in rows if before.get(row.from_unix_s) != row)
+    return {row.from_unix_s: row for row in rows}, tuple(new)
 
 
 PRICES_EVERY_S = 900.0
@@ -125,7 +120,7 @@ class PriceLoop(Loop):
         self, section: Callable[[], PriceSection], ledger: Ledger, problem_log: ProblemLog, clock: Callable[[], float]
     ) -> None:
         self._section, self._ledger, self._problem_log, self._clock = section, ledger, problem_log, clock
-        self._written = WrittenPrices()
+        self._written: Mapping[float, Price] = {}
         self.curve: PriceCurve | None = None
         self.carbon: Series | None = None
 

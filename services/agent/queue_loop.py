@@ -410,7 +410,15 @@ class QueuePlanner:
         else:
             self._problem_log.report("plan", None)
         if surroundings.caps or (section.plan.has_cap_source and not self._is_warm):
-            return await self._add_constraints(facts, section, observed, surroundings)
+            # The first time compiles kernels, before a cap needs them.
+            from offpeak.plugin.day_plan.day_plan import constraints_of
+            from offpeak.plugin.day_plan.make import plan_under_caps
+
+            inputs = make_plan_inputs(facts, section, observed, surroundings)
+            plan = await asyncio.to_thread(plan_under_caps, inputs)
+            self._is_warm = True
+            self._report_exceeded(plan, section.rules.zone)
+            return replace(facts, constraints=constraints_of(plan))
         self._problem_log.report(CAPS, None)
         return facts
 
@@ -434,19 +442,6 @@ class QueuePlanner:
         self.latest = plan
         self._report_exceeded(plan, section.rules.zone)
         return replace(facts, planned=planned_of(plan), constraints=constraints_of(plan))
-
-    async def _add_constraints(
-        self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation, surroundings: Surroundings
-    ) -> QueueFacts:
-        """Return the facts with the begin times alone. The first time compiles kernels, before a cap needs them."""
-        from offpeak.plugin.day_plan.day_plan import constraints_of
-        from offpeak.plugin.day_plan.make import plan_under_caps
-
-        inputs = make_plan_inputs(facts, section, observed, surroundings)
-        plan = await asyncio.to_thread(plan_under_caps, inputs)
-        self._is_warm = True
-        self._report_exceeded(plan, section.rules.zone)
-        return replace(facts, constraints=constraints_of(plan))
 
     def _report_exceeded(self, plan: DayPlan, zone: tzinfo) -> None:
         """Report the caps that running jobs exceed, in words that stay the same while the cap lasts."""

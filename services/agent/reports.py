@@ -7,7 +7,7 @@ brokers is made in a thread, once for each reading of the scheduler.
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, tzinfo
 
 from offpeak.display import duration_text
@@ -43,21 +43,6 @@ LONGEST_WHY, LONGEST_PART = 2000, 400
 SHOWN = frozenset({JobState.PENDING, JobState.HELD, JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
 
 
-@dataclass(frozen=True)
-class QueuePlace:
-    """The place of a job among the `of` jobs that compete with it, from 1, and its place by the site's own order."""
-
-    now: int
-    by_site: int
-    of: int
-
-    @property
-    def moved(self) -> str:
-        """How far the job was moved, "" if it was not."""
-        up = self.by_site - self.now
-        return "" if up == 0 else f"{'up' if up > 0 else 'down'} {abs(up)}"
-
-
 def job_statuses(
     facts: QueueFacts,
     rules: QueueRules,
@@ -74,7 +59,8 @@ def job_statuses(
     pools: dict[object, list[QueuePosition]] = {}
     for position in positions:
         pools.setdefault(facts.competition.group(position.job), []).append(position)
-    places: dict[str, QueuePlace] = {}
+    # Of each job its place among those that compete with it, how many these are, and how far it was moved up.
+    places: dict[str, tuple[int, int, int]] = {}
     for pool in pools.values():
         now, by_site = (
             {position.job.job_id: at for at, position in enumerate(ordered, 1)}
@@ -83,16 +69,16 @@ def job_statuses(
                 sorted(pool, key=lambda position: (-position.site_priority, position.number)),
             )
         )
-        places |= {job: QueuePlace(at, by_site[job], len(pool)) for job, at in now.items()}
+        places |= {job: (at, len(pool), by_site[job] - at) for job, at in now.items()}
     shown = [job for job in facts.jobs if job.state in SHOWN]
-    last = len(shown) + 1
-    shown.sort(key=lambda job: (facts.competition.group(job), places[job.job_id].now if job.job_id in places else last))
+    last = len(shown) + 1, 0, 0
+    shown.sort(key=lambda job: (facts.competition.group(job), places.get(job.job_id, last)[0]))
     shown.sort(key=lambda job: job.state is not JobState.PENDING)
     explainer = WaitExplainer(facts, rules, known)
     found = []
     ahead = Counter[CompetitionGroup]()
     for job in shown:
-        decision, place = decided.get(f"job {job.job_id}"), places.get(job.job_id)
+        decision = decided.get(f"job {job.job_id}")
         waits = job.state in WITHOUT_NODES
         group = facts.competition.group(job)
         reason = explainer.explain_wait(job, decision, ahead[group]) if waits else None
@@ -101,14 +87,12 @@ def job_statuses(
         if reason and job.job_id in detailed:
             saves = explainer.possible_saving(job, decision, rules.hints(job), reason.start_s)
             status = replace(status, saves=saves)
-        found.append(_add_place(status, place))
+        if job.job_id in places:
+            place, of, up = places[job.job_id]
+            moved = f"{'up' if up > 0 else 'down'} {abs(up)}" if up else ""
+            status = replace(status, place=place, of=of, moved=moved)
+        found.append(status)
     return tuple(found)
-
-
-def _add_place(status: JobStatus, place: QueuePlace | None) -> JobStatus:
-    if place is None:
-        return status
-    return replace(status, place=place.now, of=place.of, moved=place.moved)
 
 
 def _job_status(
@@ -118,6 +102,7 @@ def _job_status(
     start_s = reason.start_s if reason else job.start_s
     run_s = facts.expected_run_s.get(job.job_id, job.limit_s)
     inputs = dict(decision.inputs) if decision and reason else {}
+    latest_start_s = inputs.get("latest_start_s")
     status = JobStatus(
         job_id=job.job_id,
         user=job.user,
@@ -128,7 +113,7 @@ def _job_status(
         of=0,
         watts_per_node=facts.full_node_w.get(job.job_id),
         why=_why_text(job, hints, rules, decision, reason),
-        latest_start_unix_s=_number(inputs.get("latest_start_s")),
+        latest_start_unix_s=latest_start_s if isinstance(latest_start_s, float | int) else None,
         expected_saving=expected_saving(inputs, job.tasks),
         currency=facts.prices.currency if facts.prices else "",
         opted_out=hints.now,
@@ -168,10 +153,6 @@ def _why_text(
 
 STARTED_EARLY = "it may wait, and the scheduler started it at its submission, before offpeak could delay it"
 AT_SUBMISSION_S = 5
-
-
-def _number(value: float | str | None) -> float | None:
-    return value if isinstance(value, float | int) else None
 
 
 async def explain_job(agent: SiteAgent, job_id: str) -> StatusReply | None:

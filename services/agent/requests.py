@@ -254,11 +254,6 @@ class AgentRequest:
     user: str | None
     person: str = "root"
 
-    @property
-    def tells(self) -> bool:
-        """Whether it is a request about nodes, not a question."""
-        return "tell" in self.request
-
 
 def parse_request(line: bytes) -> dict[str, Any]:
     """Return the request. Raises BadInput if it is no JSON object."""
@@ -283,7 +278,7 @@ def make_reply(
     `wakes` gives the nodes that the agent wakes by itself when jobs need them, `ended` the jobs that the scheduler
     shows although they have ended, or just end.
     """
-    if request.tells:
+    if "tell" in request.request:
         return _pass_on(request, receive)
     question = request.request.get("ask")
     if question not in STATUS_REQUESTS:

@@ -203,9 +203,17 @@ async def _restore(site: SiteContext, ledger: Ledger) -> RestoreResult:
     if not refused and not failed:
         ledger.forget_marks(marks)
     # A node that its scheduler shows as up may be off since an old order.
-    off = await _find_off_nodes(
-        [node.name for node in view.nodes if node.closed_by_us and node.power is not PowerState.OFF], site
-    )
+    drivers: dict[str, PowerDriver] = {}
+    for node in [node.name for node in view.nodes if node.closed_by_us and node.power is not PowerState.OFF]:
+        # The node may have left the inventory.
+        with suppress(BadInventory):
+            drivers[node] = site.drivers.bmc_of(node)
+    transport = site.transport
+    try:
+        observed = await poll_drivers(drivers, timeout_s=POLL_TIMEOUTS * transport.timeout_s, clock=transport.clock)
+    finally:
+        await site.close()
+    off = frozenset(node for node, observation in observed.items() if observation.state is PowerState.OFF)
     but = on_their_way(view.nodes, records, sleep_orders, now) | off
     closed = await open_nodes(view.nodes, orders, by=by, but=but)
     back = await hand_over_off_nodes(off, lambda: scheduler.view().nodes, orders, by=by)
@@ -226,18 +234,3 @@ async def _lift_caps(site: SiteContext, ledger: Ledger, by: str) -> list[str]:
     orders = CapOrders(door, CapDevices(site.by_name, site.transport, site.drivers.bmc_of), records, clock)
     outcomes = await orders.uncap(tuple(records.by_node), CapOrderer(by, WHY))
     return [f"{node}: is capped still: {text}" for node, outcome in outcomes.items() if (text := outcome_text(outcome))]
-
-
-async def _find_off_nodes(nodes: Iterable[str], site: SiteContext) -> frozenset[str]:
-    """Return the nodes that are off by their BMCs."""
-    drivers: dict[str, PowerDriver] = {}
-    for node in nodes:
-        # The node may have left the inventory.
-        with suppress(BadInventory):
-            drivers[node] = site.drivers.bmc_of(node)
-    transport = site.transport
-    try:
-        observed = await poll_drivers(drivers, timeout_s=POLL_TIMEOUTS * transport.timeout_s, clock=transport.clock)
-    finally:
-        await site.close()
-    return frozenset(node for node, observation in observed.items() if observation.state is PowerState.OFF)
