@@ -47,19 +47,6 @@ class BookedJob:
         return self.use.energy_j / seconds / max(1, job.nodes)
 
 
-@dataclass(frozen=True)
-class _MeasuredShare:
-    """The job's share of the energy of its nodes; `covered` is the measured share of its node-seconds."""
-
-    energy_j: float
-    cost: float
-    unpriced_j: float
-    carbon_g: float
-    without_carbon_j: float
-    covered: float
-    share: float
-
-
 def measure_jobs(
     connection: Connection, ended: Sequence[EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
 ) -> list[BookedJob]:
@@ -69,17 +56,44 @@ def measure_jobs(
     """
     ran = [ended_job for ended_job in ended if _node_s(ended_job.job) > 0]
     spans = [TimeRange(float(ended_job.job.start_s or 0), float(ended_job.job.end_s or 0)) for ended_job in ran]
-    its = [shares(ended_job.job, expand(ended_job.job.hosts), cpus) for ended_job in ran]
-    known = zip(ran, its, spans_energy(connection, spans, its), mean_prices(connection, spans), strict=True)
+    share_of = [shares(ended_job.job, expand(ended_job.job.hosts), cpus) for ended_job in ran]
+    known = zip(ran, share_of, spans_energy(connection, spans, share_of), mean_prices(connection, spans), strict=True)
     found = [
-        _make_booked_job(ended_job, _measure_share(share, used), expected[ended_job.job.job_id], price)
-        for ended_job, share, used, price in known
+        _measure_job(ended_job, of_job, used, expected[ended_job.job.job_id], price)
+        for ended_job, of_job, used, price in known
     ]
-    return [*found, *(_did_not_run(ended_job) for ended_job in ended if _node_s(ended_job.job) <= 0)]
+    return found + [
+        BookedJob(ended_job, job_row(ended_job.job, 0.0, basis="did not run for a second"), 0.0)
+        for ended_job in ended
+        if _node_s(ended_job.job) <= 0
+    ]
 
 
-def _did_not_run(ended: EndedJob) -> BookedJob:
-    return BookedJob(ended, job_row(ended.job, 0.0, basis="did not run for a second"), 0.0)
+def _measure_job(
+    ended: EndedJob, share_of: Mapping[str, float], used: Mapping[str, EnergyUse], expected: JobDraw, price: MeanPrice
+) -> BookedJob:
+    """Return the job with its share of what its nodes have used, and the expected power for the rest of its time."""
+    known = [(share, used[node]) for node, share in share_of.items() if node in used]
+    covered = sum(use.covered or 0.0 for _, use in known) / len(share_of)
+    modelled_j = expected.node_w * _node_s(ended.job) * (1 - covered if covered < ALL else 0.0)
+    cost = carbon_g = None
+    if price.price_per_mwh is not None and price.known >= PRICED:
+        unpriced_j = sum(share * use.unpriced_j for share, use in known) + modelled_j
+        cost = sum(share * (use.cost or 0.0) for share, use in known) + unpriced_j * price.price_per_mwh / J_PER_MWH
+    if price.carbon_g_per_kwh is not None and price.carbon_known >= PRICED:
+        rest_j = sum(share * use.without_carbon_j for share, use in known) + modelled_j
+        carbon_g = sum(share * (use.carbon_g or 0.0) for share, use in known)
+        carbon_g += rest_j * price.carbon_g_per_kwh / J_PER_KWH
+    basis = f"measured {covered:.0%}, the rest modelled: {expected.basis}"
+    if covered >= ALL:
+        basis = "measured"
+    elif covered <= NONE:
+        basis = f"modelled: {expected.basis}"
+    share = sum(share_of.values()) / len(share_of)
+    by_cpus = f"{share:.3g} of its nodes by processors held" if share < 1 else ""
+    basis = "; ".join(text for text in (basis, by_cpus, ended.unseen) if text)
+    energy_j = sum(share * use.energy_j for share, use in known) + modelled_j
+    return BookedJob(ended, job_row(ended.job, energy_j, cost, price.currency, carbon_g, basis=basis), covered)
 
 
 def model_job(ended: EndedJob, expected: JobDraw, why: str) -> BookedJob:
@@ -87,44 +101,6 @@ def model_job(ended: EndedJob, expected: JobDraw, why: str) -> BookedJob:
     job = ended.job
     energy_j = expected.node_w * _node_s(job)
     return BookedJob(ended, job_row(job, energy_j, basis=f"modelled: {expected.basis}; {why}"), 0.0)
-
-
-def _measure_share(its: Mapping[str, float], used: Mapping[str, EnergyUse]) -> _MeasuredShare:
-    known = [(share, used[node]) for node, share in its.items() if node in used]
-    return _MeasuredShare(
-        sum(share * use.energy_j for share, use in known),
-        sum(share * (use.cost or 0.0) for share, use in known),
-        sum(share * use.unpriced_j for share, use in known),
-        sum(share * (use.carbon_g or 0.0) for share, use in known),
-        sum(share * use.without_carbon_j for share, use in known),
-        sum(use.covered or 0.0 for _, use in known) / len(its),
-        sum(its.values()) / len(its),
-    )
-
-
-def _make_booked_job(ended: EndedJob, measured: _MeasuredShare, expected: JobDraw, price: MeanPrice) -> BookedJob:
-    job = ended.job
-    rest = 1 - measured.covered if measured.covered < ALL else 0.0
-    modelled_j = expected.node_w * _node_s(job) * rest
-    cost = carbon_g = None
-    if price.price_per_mwh is not None and price.known >= PRICED:
-        cost = measured.cost + (measured.unpriced_j + modelled_j) * price.price_per_mwh / J_PER_MWH
-    if price.carbon_g_per_kwh is not None and price.carbon_known >= PRICED:
-        rest_j = measured.without_carbon_j + modelled_j
-        carbon_g = measured.carbon_g + rest_j * price.carbon_g_per_kwh / J_PER_KWH
-    basis = _basis(ended, measured, expected)
-    use = job_row(job, measured.energy_j + modelled_j, cost, price.currency, carbon_g, basis=basis)
-    return BookedJob(ended, use, measured.covered)
-
-
-def _basis(ended: EndedJob, measured: _MeasuredShare, expected: JobDraw) -> str:
-    basis = f"measured {measured.covered:.0%}, the rest modelled: {expected.basis}"
-    if measured.covered >= ALL:
-        basis = "measured"
-    elif measured.covered <= NONE:
-        basis = f"modelled: {expected.basis}"
-    by_cpus = f"{measured.share:.3g} of its nodes by processors held" if measured.share < 1 else ""
-    return "; ".join(text for text in (basis, by_cpus, ended.unseen) if text)
 
 
 def _node_s(job: Job) -> int:

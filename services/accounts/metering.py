@@ -274,7 +274,8 @@ async def read_due_meters(
     meters: Sequence[Meter], before: Metering, *, pace: Pace, now_s: float
 ) -> tuple[MeterResult, ...]:
     """Return the readings of the meters that are due; one that was silent is left out for a while."""
-    due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), now_s)]
+    silent = before.silent
+    due = [each for each in meters if (name := (each.name, each.way)) not in silent or now_s >= silent[name].again_s]
     return await read_meters(due, timeout_s=pace.timeout_s)
 
 
@@ -288,33 +289,19 @@ def after_round(
     pairs = (pair for waited in confirmed for pair in pairwise(waited) if pair[0].at_unix_s < pair[1].at_unix_s)
     late = [row for pair in pairs for row in _between(*pair, hold_s)]
     last, rows = make_meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
-    silent, reported = dict(before.silent), dict(before.reported)
-    lines = [line for result in taken if (line := _note_silence(result, silent, reported, pace, now))]
+    silent, reported, lines = dict(before.silent), dict(before.reported), list[str]()
+    for result in taken:
+        name, problem = (result.meter, result.way), None if result.error is None else str(result.error)
+        if problem is None:
+            silent.pop(name, None)
+        else:
+            silent[name] = next_silence(silent.get(name), now_s=now.monotonic_s, period_s=pace.period_s)
+        new_report, line = limit_repeats(reported.pop(name, None), problem, at_unix_s=now.unix_s)
+        if new_report is not None:
+            reported[name] = new_report
+        if line:
+            lines.append(f"{result.meter} ({result.way}): {line}")
     begun = before.compared or MeterComparison(now.monotonic_s)
     beside, differences = next_comparison(begun, taken, now_s=now.monotonic_s, longest_hold_s=hold_s)
     after = Metering(last, silent, reported, beside, before.histories)
     return MeterRound(after, (*late, *rows), (*lines, *differences))
-
-
-def _is_due(silence: Silence | None, now_s: float) -> bool:
-    return silence is None or now_s >= silence.again_s
-
-
-def _note_silence(
-    taken: MeterResult,
-    silent: dict[MeterName, Silence],
-    reported: dict[MeterName, ReportedProblem],
-    pace: Pace,
-    now: Instant,
-) -> str | None:
-    """Record whether a meter is silent, and return the line that is due about it."""
-    name = (taken.meter, taken.way)
-    problem = None if taken.error is None else str(taken.error)
-    if problem is None:
-        silent.pop(name, None)
-    else:
-        silent[name] = next_silence(silent.get(name), now_s=now.monotonic_s, period_s=pace.period_s)
-    new_report, line = limit_repeats(reported.pop(name, None), problem, at_unix_s=now.unix_s)
-    if new_report is not None:
-        reported[name] = new_report
-    return f"{taken.meter} ({taken.way}): {line}" if line else None

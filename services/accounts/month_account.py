@@ -52,25 +52,22 @@ def make_month_account(
     connection: Connection, span: TimeRange, zone: tzinfo, tariff: Tariff | None = None
 ) -> MonthAccount:
     """Return the account of a time, with the tariff's demand charges. Raises BadInput for prices in two currencies."""
+    by_day = defaultdict[str, list[dict[str, Any]]](list)
+    for row in savings_in(connection, span):
+        by_day[datetime.fromtimestamp(row["from_unix_s"], zone).date().isoformat()].append(row)
+    days = tuple(
+        DayCost(use.of[0], use.cost, sum_account(by_day[use.of[0]], None).cost)
+        for use in node_energy(connection, span, ("day",), zone)
+        if use.cost is not None
+    )
     return MonthAccount(
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
         saved=account_of(connection, span),
         shadow=account_of(connection, span, is_shadow=True),
-        days=_cost_days(connection, span, zone),
+        days=days,
         trials=tuple(result for result in trial_results(connection) if result.at_unix_s >= span.from_unix_s),
         assumed_price_share=assumed_share(connection, span),
         demand=read_demand(connection, span, tariff) if tariff else (),
         gpus=tuple(gpu_uses(connection, span)),
-    )
-
-
-def _cost_days(connection: Connection, span: TimeRange, zone: tzinfo) -> tuple[DayCost, ...]:
-    by_day = defaultdict[str, list[dict[str, Any]]](list)
-    for row in savings_in(connection, span):
-        by_day[datetime.fromtimestamp(row["from_unix_s"], zone).date().isoformat()].append(row)
-    return tuple(
-        DayCost(use.of[0], use.cost, sum_account(by_day[use.of[0]], None).cost)
-        for use in node_energy(connection, span, ("day",), zone)
-        if use.cost is not None
     )

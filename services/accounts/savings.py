@@ -18,7 +18,6 @@ from sqlalchemy import Connection
 
 from offpeak.door.effect import SCHEDULER
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.node_energy import node_means, quarter_load, spans_energy
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
@@ -185,7 +184,7 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         error = None
     saved = (idle_cost or 0.0) - (cost or 0.0)
     rest_s = sum(use.period.length_s for use in every)
-    hours = sum(use.period.length_s for use in every) / HOUR_S
+    hours = rest_s / HOUR_S
     nodes = counted(len({use.period.node for use in every}), "node")
     asleep, idle = (
         _basis_of([use.period for use in every if is_measured(use)], hours)
@@ -206,7 +205,7 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         high_cost=None if error is None else saved + abs(error),
         saved_carbon_g=_carbon_g(every),
         measured_share=_measured_s(every) / rest_s if rest_s else 0.0,
-        node_hours=rest_s / HOUR_S,
+        node_hours=hours,
     )
 
 
@@ -367,28 +366,19 @@ def _idle_power(powers_w: Sequence[float]) -> IdlePower | None:
 def _sleep_uses(
     connection: Connection, found: Iterable[SleepPeriod], class_of: ClassOf, idle: Mapping[str, IdlePower]
 ) -> Iterator[RestUse]:
-    modelled = [known for period in found if (known := _modelled(period, class_of(period.node), idle)) is not None]
+    # With the energy of the node's class in each period [J]; without a class it is not known.
+    modelled = list[tuple[SleepPeriod, float, IdlePower]]()
+    for period in found:
+        node_class = class_of(period.node)
+        if node_class is not None and (energy_j := sleep_energy_j(period, node_class)) is not None:
+            modelled.append((period, energy_j, idle[period.node]))
     spans = [TimeRange(period.from_unix_s, period.until_unix_s) for period, _, _ in modelled]
     measured = spans_energy(connection, spans, [(period.node,) for period, _, _ in modelled])
     for (period, modelled_j, power), used, price in zip(
         modelled, measured, mean_prices(connection, spans), strict=True
     ):
-        measured_j = _measured_j(used.get(period.node))
+        use = used.get(period.node)
+        measured_j = use.energy_j / use.covered if use and (use.covered or 0.0) >= ENOUGH_MEASURED else None
         energy_j = modelled_j if measured_j is None else measured_j
         error_j = None if power.error_w is None else power.error_w * period.length_s
         yield RestUse(period, energy_j, power.power_w * period.length_s, measured_j is not None, price, error_j)
-
-
-def _modelled(
-    period: SleepPeriod, node_class: NodeClass | None, idle: Mapping[str, IdlePower]
-) -> tuple[SleepPeriod, float, IdlePower] | None:
-    """Return the sleep period with the energy of its class in it [J] and the idle power; None if they are not known."""
-    energy_j = sleep_energy_j(period, node_class) if node_class else None
-    if node_class is None or energy_j is None:
-        return None
-    return period, energy_j, idle[period.node]
-
-
-def _measured_j(used: EnergyUse | None) -> float | None:
-    covered = (used.covered or 0.0) if used else 0.0
-    return used.energy_j / covered if used and covered >= ENOUGH_MEASURED else None

@@ -53,8 +53,11 @@ def draw_blocks(
     ]
 
     def is_on(lever: str, partition: str, number: int, half: int) -> bool:
+        # The last bit of the SHA-256 of "SEED/LEVER/NUMBER OF THE TWO WEEKS/DAY/HALF", each counted from 0, with the
+        # partition after the lever, says whether the lever is on in the first of the two weeks.
         of = f"{lever}/{partition}" if partition else lever
-        return is_first_on(f"{seed}/{of}/{number // 14}/{number % 7}/{half}") == (number % 14 < 7)
+        cell = f"{seed}/{of}/{number // 14}/{number % 7}/{half}"
+        return bool(sha256(cell.encode()).digest()[-1] & 1) == (number % 14 < 7)
 
     return tuple(
         TrialBlock(
@@ -70,14 +73,6 @@ def draw_blocks(
         for (number, half), (from_unix_s, until_unix_s) in zip(cells, spans, strict=True)
         for lever, partition in drawn
     )
-
-
-def is_first_on(cell: str) -> bool:
-    """Return whether the lever is on in the first of the two weeks: the last bit of the SHA-256 of the cell.
-
-    A cell is "SEED/LEVER/NUMBER OF THE TWO WEEKS/DAY/HALF", each counted from 0, with the partition after the lever.
-    """
-    return bool(sha256(cell.encode()).digest()[-1] & 1)
 
 
 def find_blocks(blocks: Iterable[TrialBlock], unix_s: float, *, is_on: bool | None = None) -> tuple[TrialBlock, ...]:
@@ -298,23 +293,19 @@ def _block_values(
 def _core_hours(connection: Connection, blocks: Sequence[TrialBlock], edges_s: Float64) -> Float64:
     """Return the core-hours per hour of jobs in each span, of the block's partition, NaN if cores are not known."""
     found = np.full(len(blocks), np.nan)
-    for partition in {block.partition for block in blocks}:
-        its = [number for number, block in enumerate(blocks) if block.partition == partition]
-        found[its] = _core_hours_of(connection, partition, edges_s[its])
-    return found
-
-
-def _core_hours_of(connection: Connection, partition: str, edges_s: Float64) -> Float64:
     columns = (jobs.c.started_unix_s, jobs.c.ended_unix_s, jobs.c.cpus)
-    ran = (jobs.c.ended_unix_s > edges_s.min()) & (jobs.c.started_unix_s < edges_s.max())
-    ran &= jobs.c.partition == partition if partition else true()
-    rows = np.array([tuple(row) for row in connection.execute(select(*columns).where(ran))], np.float64).reshape(-1, 3)
-    if not len(rows) or np.isnan(rows).any():
-        return np.full(len(edges_s), np.nan)
-    at_s = np.concatenate([rows[:, 0], rows[:, 1]])
-    order = np.argsort(at_s)
-    in_use = np.cumsum(np.concatenate([rows[:, 2], -rows[:, 2]])[order])[:-1]
-    return _means(at_s[order], in_use, edges_s)
+    for partition in {block.partition for block in blocks}:
+        own = [number for number, block in enumerate(blocks) if block.partition == partition]
+        ran = (jobs.c.ended_unix_s > edges_s[own].min()) & (jobs.c.started_unix_s < edges_s[own].max())
+        ran &= jobs.c.partition == partition if partition else true()
+        rows = [tuple(row) for row in connection.execute(select(*columns).where(ran))]
+        started_s, ended_s, cores = np.array(rows, np.float64).reshape(-1, 3).T
+        if rows and not np.isnan([started_s, ended_s, cores]).any():
+            at_s = np.concatenate([started_s, ended_s])
+            order = np.argsort(at_s)
+            in_use = np.cumsum(np.concatenate([cores, -cores])[order])[:-1]
+            found[own] = _means(at_s[order], in_use, edges_s[own])
+    return found
 
 
 def _outside_c(outside: Series | None, edges_s: Float64) -> Float64:
