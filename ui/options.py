@@ -211,7 +211,17 @@ def show_config(
         typer.echo(example_toml(), nl=False)
         return
     values = read_values(settings_path(config, os.environ))
-    typer.echo(config_json(values) if as_json else config_table(values))
+    if as_json:
+        described = {
+            name: {"value": value.written, "unit": BY_NAME[name].unit, "origin": value.origin}
+            for name, value in values.items()
+        }
+        typer.echo(json.dumps(described, indent=2, ensure_ascii=False))
+        return
+    rows = [("SETTING", "VALUE", "UNIT", "ORIGIN")]
+    rows += [(name, plain(value.written), BY_NAME[name].unit, value.origin) for name, value in values.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    typer.echo("\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows))
 
 
 def names_text() -> str:
@@ -237,20 +247,3 @@ def names_text() -> str:
         for title, section in sections.items()
     ]
     return "\n\n".join(lines)
-
-
-def config_table(values: Mapping[str, SettingValue]) -> str:
-    """Return the settings as aligned columns: name, value, unit, origin."""
-    rows = [("SETTING", "VALUE", "UNIT", "ORIGIN")]
-    rows += [(name, plain(value.written), BY_NAME[name].unit, value.origin) for name, value in values.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
-def config_json(values: Mapping[str, SettingValue]) -> str:
-    """Return the settings as a JSON object by name, values as written."""
-    described = {
-        name: {"value": value.written, "unit": BY_NAME[name].unit, "origin": value.origin}
-        for name, value in values.items()
-    }
-    return json.dumps(described, indent=2, ensure_ascii=False)

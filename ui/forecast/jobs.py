@@ -94,23 +94,6 @@ class JobForecast:
         return min(evaluated, key=lambda answer: answer.origin.mae, default=None)
 
 
-def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
-    """Print the forecast."""
-    if as_json:
-        typer.echo(forecast_json(forecast))
-        return
-    console = plain_console()
-    job, log = forecast.job, forecast.log
-    who = f" of {job.user}" if job.user else ""
-    console.print(f"{forecast.quantity} of a job{who} on {job.size:,} for {job.estimate}; learned from {log.name}")
-    for note in log.notes:
-        console.print(note)
-    console.print()
-    print_table(_table(forecast))
-    console.print()
-    console.print(_summary(forecast))
-
-
 def _table(forecast: JobForecast) -> TextTable:
     headers = ("predictor", "expected", "80 % from", "to", "mean error so far", "based on")
     rows = []
@@ -268,7 +251,20 @@ def _answer_quantity(subject: PredictedQuantity, request: JobForecastRequest, lo
             answers.append(PredictorAnswer(predictor.name, predictor.predict(question, now_s), origin))
             progress(number, len(subject.predictors))
     answers += [PredictorAnswer(member.name, member.predict(question, now_s)) for member in subject.members]
-    print_job_forecast(JobForecast(subject.quantity, log, request.job, tuple(answers)), as_json=request.as_json)
+    forecast, job = JobForecast(subject.quantity, log, request.job, tuple(answers)), request.job
+    if request.as_json:
+        typer.echo(forecast_json(forecast))
+    else:
+        console, owner = plain_console(), f" of {job.user}" if job.user else ""
+        console.print(
+            f"{forecast.quantity} of a job{owner} on {job.size:,} for {job.estimate}; learned from {log.name}"
+        )
+        for note in log.notes:
+            console.print(note)
+        console.print()
+        print_table(_table(forecast))
+        console.print()
+        console.print(_summary(forecast))
     if request.models:
         files = (_model_file(request.models, subject, predictor) for predictor in subject.predictors)
         say_written(*files, as_json=request.as_json)

@@ -60,21 +60,6 @@ class KnownPrices:
         return start_s, value_at(self.series, within.ravel()).reshape(within.shape).mean(axis=1)
 
 
-def print_prices(prices: KnownPrices) -> None:
-    """Print one day per line, and the problems of the sources."""
-    console = plain_console()
-    known = prices.known
-    name = prices.zone or known.source
-    source = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
-    console.print(f"{name}: {prices.series.unit}, {source}; days of {zone_text(prices.clock) or 'this machine'}")
-    console.print()
-    print_table(day_table(prices))
-    if known.problems:
-        console.print()
-    for problem in known.problems:
-        console.print(f"- {problem}; {problem.hint}")
-
-
 def day_table(prices: KnownPrices) -> TextTable:
     """Return a row a local day: its hours as a course from the window's lowest to its highest, and its figures."""
     rows = []
@@ -152,4 +137,14 @@ def answer(settings: Settings, from_text: str | None, to_text: str | None, *, as
     if as_json:
         typer.echo(prices_json(prices))
     else:
-        print_prices(prices)
+        console = plain_console()
+        known = prices.known
+        name = prices.zone or known.source
+        source = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
+        console.print(f"{name}: {prices.series.unit}, {source}; days of {zone_text(prices.clock) or 'this machine'}")
+        console.print()
+        print_table(day_table(prices))
+        if known.problems:
+            console.print()
+        for problem in known.problems:
+            console.print(f"- {problem}; {problem.hint}")

@@ -78,13 +78,20 @@ def log_file_of(whole: Trace, machine: MachineSettings) -> LogFile:
 
     Raises BadTrace if neither the log nor `machine` has the size of the machine.
     """
-    trace, limit_notes = _with_limits(whole)
-    jobs, units, machine_notes = _on_machine(trace, machine)
-    jobs, start_s, start_notes = _started(jobs, units)
+    trace, notes = _with_limits(whole)
+    if not (trace.units_per_node or trace.processors or trace.nodes or machine.nodes):
+        message = f"{trace.name}: the log does not say how large the machine is"
+        raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
+    units = units_of(trace, machine)
+    jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
+    left_out = (f"{counted(len(group.job_ids), 'job')} left out: {group.reason}" for group in rejected)
+    most = counted(units.size // units.per_node, "node")
+    assumed = (f"size of the machine: {most}, the most in use at once",) if NODES in units.assumed else units.notes
+    jobs, start_s, start_notes = _started(jobs, units.size)
     # Predictors know a job by its number, which need not be the only one of its kind in a log.
     jobs = replace(jobs, job_id=np.arange(len(jobs)))
-    notes = (*limit_notes, *machine_notes, *start_notes)
-    return LogFile(trace.name, jobs, start_s, start_s + jobs.runtime_s, units, notes)
+    notes = (*notes, *assumed, *left_out, *start_notes)
+    return LogFile(trace.name, jobs, start_s, start_s + jobs.runtime_s, units.size, notes)
 
 
 def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
@@ -101,19 +108,6 @@ def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
     limit_s = int(np.percentile(usual_s, LIMIT_PCT, method="higher"))
     note = f"{counted(int(unestimated.sum()), 'job')} without an estimate: {limit_s:,} s is assumed"
     return replace(trace, jobs=replace(jobs, estimate_s=np.where(unestimated, limit_s, jobs.estimate_s))), (note,)
-
-
-def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Notes]:
-    """Return the jobs that fit the machine, its units, and notes."""
-    if not (trace.units_per_node or trace.processors or trace.nodes or machine.nodes):
-        message = f"{trace.name}: the log does not say how large the machine is"
-        raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
-    units = units_of(trace, machine)
-    jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
-    left_out = (f"{counted(len(group.job_ids), 'job')} left out: {group.reason}" for group in rejected)
-    most = counted(units.size // units.per_node, "node")
-    assumed = (f"size of the machine: {most}, the most in use at once",) if NODES in units.assumed else units.notes
-    return jobs, units.size, (*assumed, *left_out)
 
 
 def _started(jobs: Jobs, units: int) -> tuple[Jobs, Int64, Notes]:

@@ -332,7 +332,11 @@ HEADERS = (
 
 def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
     """Return the tables of scores, of how each file was read, and of what was left out, from results in any order."""
-    ordered = sorted(_with_short_names(results), key=_place)
+    short = {result.file: result.file.rpartition("/")[2] for result in results}
+    unique = len(set(short.values())) == len(short)
+    if unique:
+        results = [replace(result, file=short[result.file]) for result in results]
+    ordered = sorted(results, key=_place)
     scores = StudyTable(
         "price-scores", "Price forecasts", NOTE, HEADERS, tuple(_row(result) for result in ordered if result.score)
     )
@@ -345,13 +349,6 @@ def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
         _files(ordered),
         StudyTable("price-left-out", "Left out", note, ("file", "predictor", "why"), left_out),
     )
-
-
-def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
-    """Return the results with file names without folders, unless two files have the same name."""
-    short = {result.file: result.file.rpartition("/")[2] for result in results}
-    unique = len(set(short.values())) == len(short)
-    return [replace(result, file=short[result.file]) for result in results] if unique else list(results)
 
 
 def _place(result: PriceResult) -> tuple[str, int, str]:

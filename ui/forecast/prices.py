@@ -15,7 +15,7 @@ from offpeak.model.zones import date_text, zone_text
 from offpeak.predictors.feeds.port import Window
 from offpeak.predictors.price_forecast import PriceForecast, forecast_prices
 from offpeak.predictors.site_sources import build_price_source, check_libraries
-from offpeak.prices.tariff import NO_PRICES, Tariff
+from offpeak.prices.tariff import NO_PRICES
 from offpeak.settings.replay import FeedSettings
 from offpeak.settings.table import Settings
 from offpeak.ui.forecast.known_prices import sparkline
@@ -36,41 +36,33 @@ def answer(settings: Settings, from_text: str | None, hours: int, *, as_json: bo
     if as_json:
         typer.echo(forecast_json(forecast, settings.feeds))
     else:
-        print_forecast(forecast, settings.feeds, zone, tariff=source.tariff, is_alone=source.is_tariff)
+        console = plain_console()
+        clock = zone_text(zone) or "this machine"
+        bases = set(forecast.prediction.basis)
+        range_ = "known from the tariff, not forecast" if source.is_tariff else "80 % lie within the range"
+        if not source.is_tariff and bases == {source.tariff.basis}:
+            range_ = f"no price for that time is known or can be forecast: {source.tariff.basis}"
+        console.print(f"{settings.feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; {range_}")
+        if source.tariff.basis in bases:
+            # Prices are given, though none for that time.
+            assumed = source.tariff.assumed
+            if assumed == NO_PRICES and not source.is_tariff:
+                assumed = "assumed, as the known prices do not reach"
+            console.print(f"{source.tariff.description} ({assumed})" if assumed else source.tariff.description)
+        console.print()
+        print_table(_table(forecast, zone))
+        console.print()
+        console.print(f"course: {sparkline(forecast.prediction.point, forecast.prediction.point)}")
+        if (origin := forecast.origin) is not None:
+            days = f"learned from {date_text(origin.first_s, UTC)} to {date_text(origin.last_s, UTC)}"
+            error = f"; mean error a day ahead, recently: {origin.mae:.2f} {forecast.unit}"
+            console.print(days if np.isnan(origin.mae) else f"{days}{error}")
+        for problem in forecast.problems:
+            console.print(f"- {problem}; {problem.hint}")
         if source.contract:
             typer.echo(
                 f"\nThese are prices of the market; `offpeak prices` charges the known ones by {source.contract.text}."
             )
-
-
-def print_forecast(
-    forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo, *, tariff: Tariff, is_alone: bool
-) -> None:
-    """Print one step per line, with its basis if that changes, and the problems of the sources.
-
-    `tariff` holds where no price is known; where it `is_alone`, everything is known and nothing forecast.
-    """
-    console = plain_console()
-    clock = zone_text(zone) or "this machine"
-    bases = set(forecast.prediction.basis)
-    range_ = "known from the tariff, not forecast" if is_alone else "80 % lie within the range"
-    if not is_alone and bases == {tariff.basis}:
-        range_ = f"no price for that time is known or can be forecast: {tariff.basis}"
-    console.print(f"{feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; {range_}")
-    if tariff.basis in bases:
-        # Prices are given, though none for that time.
-        assumed = (
-            tariff.assumed if is_alone or tariff.assumed != NO_PRICES else "assumed, as the known prices do not reach"
-        )
-        console.print(f"{tariff.description} ({assumed})" if assumed else tariff.description)
-    console.print()
-    print_table(_table(forecast, zone))
-    console.print()
-    console.print(f"course: {sparkline(forecast.prediction.point, forecast.prediction.point)}")
-    if forecast.origin:
-        console.print(_origin_text(forecast))
-    for problem in forecast.problems:
-        console.print(f"- {problem}; {problem.hint}")
 
 
 def _table(forecast: PriceForecast, zone: tzinfo) -> TextTable:
@@ -89,15 +81,6 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> TextTable:
 def is_forecast(basis: str) -> bool:
     """Return whether a price with this basis is forecast, and not known."""
     return basis.startswith("forecast")
-
-
-def _origin_text(forecast: PriceForecast) -> str:
-    origin = forecast.origin
-    assert origin is not None
-    days = f"learned from {date_text(origin.first_s, UTC)} to {date_text(origin.last_s, UTC)}"
-    if np.isnan(origin.mae):
-        return days
-    return f"{days}; mean error a day ahead, recently: {origin.mae:.2f} {forecast.unit}"
 
 
 def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:

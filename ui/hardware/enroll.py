@@ -71,8 +71,15 @@ def _passes_test(machine: InventoryNode, inventory: Inventory, settings: Setting
         typer.echo(f"{problem}\n  hint: {problem.hint}")
         return False
     _write_result(settings.hardware.inventory, machine, offered=result.offered)
-    for line in result_lines(result):
-        typer.echo(line)
+    if result.error is not None:
+        typer.echo(f"{result.error}\n  hint: {result.error.hint}")
+    else:
+        is_known = result.by_power and result.asleep_w is not None
+        power = watts_text(result.asleep_w) if is_known else "its power was not proven"
+        woken = f"woken by {result.woken_by} in {result.wake_s:.0f} s"
+        typer.echo(f"{result.node}: slept after {result.enter_s:.0f} s ({power}), {woken}")
+    for note in result.notes:
+        typer.echo(f"  {note}")
     return result.offered
 
 
@@ -92,22 +99,6 @@ def _write_result(path: Path, machine: InventoryNode, *, offered: bool) -> None:
     now = replace(known, capabilities=(*others, method.capability) if method and offered else others)
     if now != known:
         write_enrolments(path, {machine.node: now})
-
-
-def result_lines(result: StandbyTestResult) -> list[str]:
-    """Return the result of a test as lines, the problem first."""
-    lines = []
-    if result.error is not None:
-        lines += [f"{result.error}", f"  hint: {result.error.hint}"]
-    else:
-        by = (
-            watts_text(result.asleep_w)
-            if result.by_power and result.asleep_w is not None
-            else "its power was not proven"
-        )
-        woken = f"woken by {result.woken_by} in {result.wake_s:.0f} s"
-        lines.append(f"{result.node}: slept after {result.enter_s:.0f} s ({by}), {woken}")
-    return [*lines, *(f"  {note}" for note in result.notes)]
 
 
 @dataclass(frozen=True)

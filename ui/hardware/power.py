@@ -47,7 +47,14 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
             drawn = [value for value in known if value is not None]
             of = counted(len(nodes) + len(silent), "node")
             lines.append(f"{place}: {power_text(sum(drawn))}, {len(drawn)} of {of}")
-    for line in (*lines, *([load_line(here)] if here else []), *problem_lines(taken)):
+    if here:
+        temperature = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
+        busy, used = percent_text(here.cpu_percent), percent_text(here.memory_percent)
+        lines.append(f"this machine: processors {busy}, memory {used} in use{temperature}")
+    found = [failed_finding(result.way, result.meter, result.error) for result in taken if result.error]
+    for finding in group_findings(found):
+        lines.append(f"- {fold(finding.subjects)} ({finding.part}): {finding.message}\n  hint: {finding.hint}")
+    for line in lines:
         console.print(line)
 
 
@@ -90,22 +97,6 @@ def total_w(parts: Iterable[Reading]) -> float | None:
     """Return the sum over the parts of a node, None if any of them has no value."""
     power_w = [part.power_w for part in parts]
     return None if None in power_w else sum(value for value in power_w if value is not None)
-
-
-def load_line(here: HeadNodeLoad) -> str:
-    """Return the load of this machine as a line."""
-    temperature = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
-    busy, used = percent_text(here.cpu_percent), percent_text(here.memory_percent)
-    return f"this machine: processors {busy}, memory {used} in use{temperature}"
-
-
-def problem_lines(taken: Iterable[MeterResult]) -> list[str]:
-    """Return a line for each kind of problem, with the meters that have it."""
-    found = [failed_finding(result.way, result.meter, result.error) for result in taken if result.error]
-    return [
-        f"- {fold(finding.subjects)} ({finding.part}): {finding.message}\n  hint: {finding.hint}"
-        for finding in group_findings(found)
-    ]
 
 
 def _age(reading: Reading, now_unix_s: float) -> str:

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
 
 import typer
 
@@ -38,7 +37,7 @@ from offpeak.services.agent.status import fetch_clock, fetch_snapshot
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted, did_you_mean
-from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
+from offpeak.ui.terminal import plain_console, print_table, text_table
 
 COLUMNS = ("nodes", "type", "partitions", "state", "desired", "draws", "since", "by", "why")
 FROM_SCHEDULER = COLUMNS[1:3]
@@ -88,50 +87,36 @@ class NodeGroup:
 
 def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> None:
     """Print the table of types if there are several, the table of nodes, and the number of nodes by state."""
-    console = plain_console()
-    by_type = _rows_by_type(rows)
+    console, by_type = plain_console(), dict[str, list[NodeRow]]()
+    for row in rows:
+        by_type.setdefault(row.node_type, []).append(row)
     if len(by_type) > 1:
-        print_table(_types_table(by_type))
+        by_type = dict(sorted(by_type.items(), key=lambda item: -len(item[1])))
+        counts_of = {kind: Counter(row.state for row in members) for kind, members in by_type.items()}
+        shown = [str(state) for state in NodeState if any(count[state] for count in counts_of.values())]
+        types = []
+        for kind, members in by_type.items():
+            partitions = fold_names(name for row in members for name in row.partitions.split(",") if name)
+            by_state = (f"{counts_of[kind][state]:,}" if counts_of[kind][state] else "" for state in shown)
+            types.append((kind or "unknown", partitions, f"{len(members):,}", *by_state))
+        print_table(text_table(("type", "partitions", "nodes", *shown), types, texts=(0, 1)))
         console.print()
         rows = rows if each else [row for members in by_type.values() for row in members]
-    print_table(_nodes_table(rows, each=each, now_unix_s=now_unix_s))
-    console.print()
-    states = sorted(row.state for row in rows)
-    counts = ", ".join(f"{len(list(group))} {state}" for state, group in groupby(states))
-    known = [row.watts for row in rows if row.watts is not None]
-    drawn = f"; {power_text(sum(known))} drawn by {len(known)} of them" if known else ""
-    console.print(f"{counted(len(rows), 'node')}: {counts}{drawn}")
-
-
-def _rows_by_type(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
-    """Return the rows of each type, the type with the most nodes first."""
-    found: dict[str, list[NodeRow]] = {}
-    for row in rows:
-        found.setdefault(row.node_type, []).append(row)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
-
-
-def _types_table(by_type: Mapping[str, Sequence[NodeRow]]) -> TextTable:
-    counts = {kind: Counter(row.state for row in members) for kind, members in by_type.items()}
-    states = [str(state) for state in NodeState if any(count[state] for count in counts.values())]
-    rows = []
-    for kind, members in by_type.items():
-        partitions = fold_names(name for row in members for name in row.partitions.split(",") if name)
-        by_state = (f"{counts[kind][state]:,}" if counts[kind][state] else "" for state in states)
-        rows.append((kind or "unknown", partitions, f"{len(members):,}", *by_state))
-    return text_table(("type", "partitions", "nodes", *states), rows, texts=(0, 1))
-
-
-def _nodes_table(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> TextTable:
     left_out = set() if any(row.node_type or row.partitions for row in rows) else set(FROM_SCHEDULER)
     headers, lines = [header for header in COLUMNS if header not in left_out], []
     for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
         first = group.rows[0]
         place = () if left_out else (first.node_type, fold_names(filter(None, first.partitions.split(","))))
-        drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
-        lines.append((fold(group.nodes), *place, first.state, first.desired, drawn, since, first.by, first.why))
+        power, since = power_text(group.watts), since_text(group.rows, now_unix_s)
+        lines.append((fold(group.nodes), *place, first.state, first.desired, power, since, first.by, first.why))
     texts = [at for at, header in enumerate(headers) if header not in NUMBERS]
-    return text_table(headers, lines, texts=texts, spare=SPARE)
+    print_table(text_table(headers, lines, texts=texts, spare=SPARE))
+    console.print()
+    states = sorted(row.state for row in rows)
+    counts = ", ".join(f"{count} {state}" for state, count in Counter(states).items())
+    known = [row.watts for row in rows if row.watts is not None]
+    drawn = f"; {power_text(sum(known))} drawn by {len(known)} of them" if known else ""
+    console.print(f"{counted(len(rows), 'node')}: {counts}{drawn}")
 
 
 def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:

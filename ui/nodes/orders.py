@@ -38,27 +38,8 @@ from offpeak.services.agent.node_closer import NodeCloser
 from offpeak.services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_order
 from offpeak.services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
 from offpeak.settings.table import Settings
-from offpeak.ui.nodes.nodes import NodeRow, node_rows, since_text
+from offpeak.ui.nodes.nodes import node_rows, since_text
 from offpeak.ui.terminal import print_table, text_table
-
-
-def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
-    """Return a line for each known attribute."""
-    since = since_text([row], now_unix_s)
-    enrolled = machine.enrolled
-    known = {
-        "state": row.state + (f", for {since}, by {row.by}" if since else ""),
-        "wanted": row.desired,
-        "why": row.why,
-        "draws": power_text(row.watts) if row.watts is not None else "",
-        "hardware": machine.hardware.name,
-        "sleeps by": ", ".join(order for order in SLEEP_METHODS if machine.usable_method(order)),
-        "bmc": machine.bmc or "",
-        "rack": machine.rack or "",
-        "enrolled": f"{enrolled.identity} on {enrolled.date}" if enrolled else "no",
-    }
-    return [f"{key + ':':<11}{value}" for key, value in {"node": row.node, **known}.items() if value]
-
 
 Change = TypeVar("Change")
 CONFIRM_S = 40.0
@@ -72,7 +53,20 @@ def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(asdict(row), indent=2))
         return
-    for line in node_lines(row, machine, now_unix_s=fetch_clock(settings.agent.socket)):
+    since = since_text([row], fetch_clock(settings.agent.socket))
+    enrolled = machine.enrolled
+    known = {
+        "state": row.state + (f", for {since}, by {row.by}" if since else ""),
+        "wanted": row.desired,
+        "why": row.why,
+        "draws": power_text(row.watts) if row.watts is not None else "",
+        "hardware": machine.hardware.name,
+        "sleeps by": ", ".join(order for order in SLEEP_METHODS if machine.usable_method(order)),
+        "bmc": machine.bmc or "",
+        "rack": machine.rack or "",
+        "enrolled": f"{enrolled.identity} on {enrolled.date}" if enrolled else "no",
+    }
+    for line in [f"{key + ':':<11}{value}" for key, value in {"node": row.node, **known}.items() if value]:
         typer.echo(line)
 
 

@@ -192,11 +192,31 @@ def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) ->
 
 def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> list[str]:
     """Return remarks on the figures in addition to the basis and the baseline."""
+    outcomes, first = comparison.outcomes, comparison.outcomes[0]
     notes = prepared.case.notes_until(comparison.until_s)
-    lines = [note for note in notes if note not in prepared.basis.prices_notes]
-    lines += [*prepared.notes, *longer_remark(comparison), *gap_remark(comparison)]
-    lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
-    lines += [stopped_remark(outcome) for outcome in comparison.outcomes if outcome.stopped_runs]
+    lines = [*(note for note in notes if note not in prepared.basis.prices_notes), *prepared.notes]
+    # Jobs may end so much later than under the first policy that its cost until then is another.
+    later = [
+        f"{each.policy} {duration_text(each.until_s - first.until_s)} ({figure(each.baseline.cost)} {each.currency})"
+        for each in outcomes
+        if each.baseline and figure(each.baseline.cost) != figure(first.cost)
+    ]
+    if later:
+        what = f"jobs end later than under {first.policy}, and the row covers the longer time (in brackets what"
+        lines.append(f"{what} {first.policy} costs until then): {', '.join(later)}")
+    if first.unpriced_kwh:
+        share, remedy = percent_text(100 * first.unpriced_kwh / first.energy_kwh, 2), "fills them from earlier weeks"
+        if comparison.case.prices.aligned.are_gaps_filled:
+            remedy = "found no earlier week with a price for them"
+        lines.append(f"{share} of the energy fell into gaps of the prices and is not in the cost; --fill-gaps {remedy}")
+    for each in outcomes:
+        if each.never_started:
+            jobs = counted(each.never_started, "job")
+            lines.append(f"{each.policy}: {jobs} never started, as too many nodes had failed")
+    for each in outcomes:
+        if each.stopped_runs:
+            hours = f"{each.stopped_node_h:,.1f} node-hours"
+            lines.append(f"{each.policy}: {counted(each.stopped_runs, 'run')} stopped for other jobs, {hours} wasted")
     if trace.skipped_lines:
         lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
     return lines + [rejected_remark(rejected) for rejected in prepared.rejected]
@@ -227,43 +247,6 @@ def one_user_remark(trace: Trace) -> tuple[str, ...]:
         return ()
     name = trace.names.user_text(int(users[0]))
     return (f"all jobs are of user {name}: if the cluster has others, the log lacks their jobs (sacct -a lists them)",)
-
-
-def gap_remark(comparison: Comparison) -> tuple[str, ...]:
-    """Say how much energy was used while no price was known."""
-    unpriced_kwh = comparison.outcomes[0].unpriced_kwh
-    if not unpriced_kwh:
-        return ()
-    share = percent_text(100 * unpriced_kwh / comparison.outcomes[0].energy_kwh, 2)
-    remedy = (
-        "--fill-gaps found no earlier week with a price for them"
-        if comparison.case.prices.aligned.are_gaps_filled
-        else "--fill-gaps fills them from earlier weeks"
-    )
-    return (f"{share} of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
-
-
-def longer_remark(comparison: Comparison) -> tuple[str, ...]:
-    """Name the policies under which jobs end so much later than under the first that its cost until then is another."""
-    first = comparison.outcomes[0]
-    later = [
-        f"{each.policy} {duration_text(each.until_s - first.until_s)} ({figure(each.baseline.cost)} {each.currency})"
-        for each in comparison.outcomes
-        if each.baseline and figure(each.baseline.cost) != figure(first.cost)
-    ]
-    what = f"jobs end later than under {first.policy}, and the row covers the longer time (in brackets what"
-    return (f"{what} {first.policy} costs until then): {', '.join(later)}",) if later else ()
-
-
-def never_started_remark(outcome: PolicyOutcome) -> str:
-    """Say how many jobs found too few nodes that had not failed."""
-    return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
-
-
-def stopped_remark(outcome: PolicyOutcome) -> str:
-    """Say how many runs were stopped for other jobs, and what they had used in vain."""
-    hours = f"{outcome.stopped_node_h:,.1f} node-hours"
-    return f"{outcome.policy}: {counted(outcome.stopped_runs, 'run')} stopped for other jobs, {hours} wasted"
 
 
 def rejected_remark(rejected: RejectedJobs) -> str:
