@@ -378,7 +378,8 @@ def _sleep_uses(
         modelled, measured, mean_prices(connection, spans), strict=True
     ):
         use = used.get(period.node)
-        measured_j = use.energy_j / use.covered if use and (use.covered or 0.0) >= ENOUGH_MEASURED else None
+        covered = (use.covered or 0.0) if use else 0.0
+        measured_j = use.energy_j / covered if use and covered >= ENOUGH_MEASURED else None
         energy_j = modelled_j if measured_j is None else measured_j
         error_j = None if power.error_w is None else power.error_w * period.length_s
         yield RestUse(period, energy_j, power.power_w * period.length_s, measured_j is not None, price, error_j)

@@ -212,19 +212,17 @@ def group_plan(
     for job in {**plan.rank, **plan.begin_s, **plan.tell, **moved}:
         partitions = jobs[job].partitions
         members[kind_of(partitions) if kind_of else partitions].append(job)
-    return tuple(
-        sorted((_make_group(group, plan, jobs, moved) for group in members.values()), key=attrgetter("partitions"))
+    groups = (
+        QueueGroup(
+            tuple(sorted({partition for job in group for partition in jobs[job].partitions})),
+            {job: plan.rank[job] for job in group if job in plan.rank},
+            {job: plan.begin_s[job] for job in group if job in plan.begin_s},
+            {job: plan.tell[job] for job in group if job in plan.tell},
+            frozenset(job for job in group if job in moved),
+        )
+        for group in members.values()
     )
-
-
-def _make_group(members: list[str], plan: QueuePlan, jobs: Mapping[str, Job], moved: Container[str]) -> QueueGroup:
-    return QueueGroup(
-        tuple(sorted({partition for job in members for partition in jobs[job].partitions})),
-        {job: plan.rank[job] for job in members if job in plan.rank},
-        {job: plan.begin_s[job] for job in members if job in plan.begin_s},
-        {job: plan.tell[job] for job in members if job in plan.tell},
-        frozenset(job for job in members if job in moved),
-    )
+    return tuple(sorted(groups, key=attrgetter("partitions")))
 
 
 class QueueController:

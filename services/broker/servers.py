@@ -275,6 +275,10 @@ def run_broker(settings: Settings, listen: str) -> int:
     token = read_secret(broker.token_file)
     secret = None if broker.secret_file is None else read_secret(broker.secret_file)
     ledger = Ledger(settings.ledger)
+
+    def broker_of(federation: Federation) -> Broker:
+        return make_broker(broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
+
     try:
         poller = Poller(broker, ledger, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
         ledger.ready()
@@ -290,22 +294,13 @@ def run_broker(settings: Settings, listen: str) -> int:
                 # Without a usable socket dry runs of `offpeak submit` read stored reports.
                 LOG.warning("offpeak submit --dry-run is not answered here: %s", problem)
             try:
-                asyncio.run(_poll(poller, choices, lambda: make_cycle(settings, poller, ledger)))
+                asyncio.run(_poll(poller, choices, partial(PlacementCycle, broker, poller, ledger, broker_of)))
             finally:
                 if choices is not None:
                     choices.close()
     finally:
         lost = ledger.close()
     return 1 if lost else 0
-
-
-def make_cycle(settings: Settings, poller: Poller, ledger: Ledger) -> PlacementCycle:
-    """Return the cycles, which submit as this account."""
-
-    def broker_of(federation: Federation) -> Broker:
-        return make_broker(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
-
-    return PlacementCycle(settings.broker, poller, ledger, broker_of)
 
 
 async def _poll(poller: Poller, choices: ChoiceServer | None, make_cycles: Callable[[], PlacementCycle]) -> None:

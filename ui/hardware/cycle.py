@@ -17,7 +17,6 @@ from offpeak.settings.table import Settings
 
 POLL_S = 1.0
 SILENT_S = 600.0
-"""An agent that is restarted goes on with the cycle."""
 JOB_S = 180.0
 """The longest time until the job has run on the node that is up: Slurm looks every 30 s whether its node is up."""
 SLURM_S = 20.0
@@ -25,7 +24,18 @@ SLURM_S = 20.0
 
 def print_cycle(settings: Settings, node: str, sleep: Callable[[float], None] = time.sleep) -> None:
     """Have the node go through its cycle, and print each step; exit 1 if it fails. Raises OffpeakError before it."""
-    ask_agent = _patient(settings, sleep)
+
+    def ask_agent(request: dict[str, str]) -> dict[str, Any]:
+        # An agent that is restarted goes on with the cycle.
+        until_s = time.monotonic() + SILENT_S
+        while True:
+            try:
+                return exchange(settings.agent.socket, request)
+            except AgentSilent:
+                if time.monotonic() > until_s:
+                    raise
+                sleep(POLL_S)
+
     before = parse_watch(ask_agent({"ask": CYCLE}).get("cycle"))
     partitions = exchange(settings.agent.socket, {"tell": CYCLE, "nodes": node}).get("partitions") or [""]
     typer.echo(f"{node}: its cycle begins; the agent goes on with it if this command is ended")
@@ -51,22 +61,6 @@ def print_cycle(settings: Settings, node: str, sleep: Callable[[float], None] = 
         typer.echo(f"job {job} ran there" if ran else f"job {job} did not end there, and was cancelled")
     if watch.problem or not ran:
         raise typer.Exit(1)
-
-
-def _patient(settings: Settings, sleep: Callable[[float], None]) -> Callable[[dict[str, str]], dict[str, Any]]:
-    """Return a function that asks the agent, and waits for one that is restarted."""
-
-    def ask_agent(request: dict[str, str]) -> dict[str, Any]:
-        until_s = time.monotonic() + SILENT_S
-        while True:
-            try:
-                return exchange(settings.agent.socket, request)
-            except AgentSilent:
-                if time.monotonic() > until_s:
-                    raise
-                sleep(POLL_S)
-
-    return ask_agent
 
 
 def _submit(node: str, partition: str) -> str:

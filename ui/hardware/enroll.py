@@ -74,8 +74,9 @@ def _passes_test(machine: InventoryNode, inventory: Inventory, settings: Setting
     if result.error is not None:
         typer.echo(f"{result.error}\n  hint: {result.error.hint}")
     else:
-        is_known = result.by_power and result.asleep_w is not None
-        power = watts_text(result.asleep_w) if is_known else "its power was not proven"
+        power = "its power was not proven"
+        if result.by_power and result.asleep_w is not None:
+            power = watts_text(result.asleep_w)
         woken = f"woken by {result.woken_by} in {result.wake_s:.0f} s"
         typer.echo(f"{result.node}: slept after {result.enter_s:.0f} s ({power}), {woken}")
     for note in result.notes:

@@ -18,7 +18,7 @@ import typer
 from pyarrow import csv
 
 from offpeak.errors import BadInput
-from offpeak.executor import THREADS, Executor, executor_on
+from offpeak.executor import THREADS, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.jobs import Trace
 from offpeak.model.site_devices_file import read_devices
@@ -30,7 +30,7 @@ from offpeak.sim_backend.comparison.breakdown import breakdown
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.comparison.devices import with_device_bills
 from offpeak.sim_backend.comparison.outcome import PolicyRun
-from offpeak.sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
+from offpeak.sim_backend.comparison.replications import ReplicationSpread, replay_often
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
 from offpeak.ui.python_tables import to_pandas
@@ -144,7 +144,11 @@ def parse_policies(settings: Settings) -> tuple[Policy, ...]:
 def prepare_log(accounting: Accounting, settings: Settings, *, start: str | None) -> PreparedCase:
     """Return the case of the log: its prices and its machine, with nodes if peaks are to be shaved."""
     prepared = prepare(accounting.trace, settings, start=start, cluster=accounting.cluster)
-    return prepared if settings.plan.peak_target_w is None else _for_peaks(prepared)
+    if settings.plan.peak_target_w is None:
+        return prepared
+    if why := why_no_shaving(prepared.case):
+        return replace(prepared, notes=(*prepared.notes, f"{PEAK_SHAVING}: {why}"))
+    return replace(prepared, case=add_sleeping_nodes(prepared.case, prepared.units_per_node)[0])
 
 
 def replay_log(
@@ -157,33 +161,19 @@ def replay_log(
         comparison = compare(prepared.case, policies_at(prepared.case), progress)
     if settings.plan.devices:
         comparison = with_device_bills(comparison, read_devices(settings.plan.devices))
-    with executor_on(on, THREADS) as executor:
-        spreads = _spreads(prepared, policies_at, replays, settings.power.seed, executor)
+    spreads: tuple[ReplicationSpread, ...] = ()
+    if replays is not None:
+        with executor_on(on, THREADS) as executor, repeat_progress(replays) as shown:
+            spreads = replay_often(
+                prepared.case,
+                policies_at(prepared.case),
+                replays=replays,
+                seed=settings.power.seed,
+                policies_at=policies_at,
+                progress=shown,
+                executor=executor,
+            )
     return LogReplay(accounting.trace, prepared, comparison, spreads)
-
-
-def _for_peaks(prepared: PreparedCase) -> PreparedCase:
-    """Return the case with nodes, on which peak shaving is replayed, or a note that says why it is not."""
-    if why := why_no_shaving(prepared.case):
-        return replace(prepared, notes=(*prepared.notes, f"{PEAK_SHAVING}: {why}"))
-    return replace(prepared, case=add_sleeping_nodes(prepared.case, prepared.units_per_node)[0])
-
-
-def _spreads(
-    prepared: PreparedCase, policies_at: PoliciesAt, replays: int | None, seed: int, executor: Executor
-) -> tuple[ReplicationSpread, ...]:
-    if replays is None:
-        return ()
-    with repeat_progress(replays) as progress:
-        return replay_often(
-            prepared.case,
-            policies_at(prepared.case),
-            replays=replays,
-            seed=seed,
-            policies_at=policies_at,
-            progress=progress,
-            executor=executor,
-        )
 
 
 def schedule_paths(path: Path, policies: tuple[str, ...]) -> tuple[Path, ...]:
