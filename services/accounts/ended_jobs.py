@@ -8,7 +8,7 @@ the texts of users.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -80,11 +80,16 @@ def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
         if (earlier := before.running.get(number)) and (part := _released_part(earlier, job, view.at_s))
     ]
     waiting |= {job_key(ended.job): ended for ended in released}
-    waiting |= {
-        key: EndedJob(_with_end(_with_kept_hosts(job, before), view.at_s), _since(before, key, view.at_s))
-        for key, job in shown.items()
-        if key not in before.booked
-    }
+    for key, job in shown.items():
+        if key in before.booked:
+            continue
+        known = before.waiting.get(key)
+        last = known.job if known else before.running.get(job.job_id)
+        if last and job_key(last) == key and set(last.known_hosts) < set(job.known_hosts):
+            # The scheduler may show the nodes of its start again.
+            job = job._replace(hosts=last.hosts, nodes=last.nodes, cpus=last.cpus)
+        end_s = max(job.start_s or 0, view.at_s if job.end_s is None else job.end_s)
+        waiting[key] = EndedJob(job._replace(end_s=end_s), known.seen_s if known else view.at_s)
     return JobWatch(view.at_s, running, dict(list(waiting.items())[-MOST_WAITING:]), before.booked & shown.keys())
 
 
@@ -133,25 +138,6 @@ def _released_part(earlier: Job, job: Job, at_s: int) -> EndedJob | None:
         end_s=at_s,
     )
     return EndedJob(part, at_s)
-
-
-def _with_kept_hosts(job: Job, before: JobWatch) -> Job:
-    """Return the ended job with the nodes of its last view: the scheduler may show those of its start again."""
-    waiting = before.waiting.get(job_key(job))
-    last = waiting.job if waiting else before.running.get(job.job_id)
-    if last and job_key(last) == job_key(job) and set(last.known_hosts) < set(job.known_hosts):
-        return job._replace(hosts=last.hosts, nodes=last.nodes, cpus=last.cpus)
-    return job
-
-
-def _since(before: JobWatch, key: JobKey, at_s: int) -> int:
-    known = before.waiting.get(key)
-    return known.seen_s if known else at_s
-
-
-def _with_end(job: Job, at_s: int) -> Job:
-    start_s = job.start_s or 0
-    return job._replace(end_s=max(start_s, at_s if job.end_s is None else job.end_s))
 
 
 def _unseen(job: Job, before_s: int, at_s: int) -> EndedJob:
@@ -231,26 +217,19 @@ def find_node_runs(connection: Connection, span: TimeRange) -> Mapping[str, Sequ
     It remembers jobs that run, and that have ended and are not booked yet.
     """
     runs: dict[str, list[JobSpan]] = defaultdict(list)
-    for nodes, from_unix_s, until_unix_s in (*_read_booked(connection, span), *_read_remembered(connection)):
+    within = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
+    booked = connection.execute(select(jobs.c.nodes, jobs.c.started_unix_s, jobs.c.ended_unix_s).where(within))
+    found: list[tuple[str, float, float]] = [(row[0], row[1], row[2]) for row in booked]
+    if (ran := parse_job_watch(read_memory(connection, MEMORY_NAME))) is not None:
+        for job in (*ran.running.values(), *(ended.job for ended in ran.waiting.values())):
+            if job.start_s is not None:
+                end_s = math.inf if job.job_id in ran.running else job.end_s or ran.at_s
+                found.append((job.hosts, job.start_s, end_s))
+    for nodes, from_unix_s, until_unix_s in found:
         if from_unix_s < span.until_unix_s and until_unix_s > span.from_unix_s:
             for node in _expand(nodes):
                 runs[node].append((from_unix_s, until_unix_s))
     return runs
-
-
-def _read_booked(connection: Connection, span: TimeRange) -> Iterator[tuple[str, float, float]]:
-    within = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
-    for row in connection.execute(select(jobs.c.nodes, jobs.c.started_unix_s, jobs.c.ended_unix_s).where(within)):
-        yield row.nodes, row.started_unix_s, row.ended_unix_s
-
-
-def _read_remembered(connection: Connection) -> Iterator[tuple[str, float, float]]:
-    ran = parse_job_watch(read_memory(connection, MEMORY_NAME))
-    if ran is None:
-        return
-    for job in (*ran.running.values(), *(ended.job for ended in ran.waiting.values())):
-        if job.start_s is not None:
-            yield job.hosts, job.start_s, math.inf if job.job_id in ran.running else job.end_s or ran.at_s
 
 
 @lru_cache(maxsize=4096)

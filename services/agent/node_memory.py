@@ -10,14 +10,12 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from offpeak.door.effect import Hold
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.errors import OffpeakError
 from offpeak.files import is_there
 from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_memory
-from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.constants import DAY_S
@@ -87,7 +85,11 @@ def load_node_records(ledger: Ledger, nodes: Iterable[str], *, unix_s: float, mo
     states, holds, orders = ledger.latest(), ledger.holds(unix_s), read_last_orders(ledger, unix_s)
     saved, records, now = ledger.all_remembered(RECORD_KEY), {}, Instant(monotonic_s, unix_s)
     for node in nodes:
-        record = _load_node_record(node, saved.get(RECORD_KEY + node), states.get(node), holds.get(node), monotonic_s)
+        record, text = None, saved.get(RECORD_KEY + node)
+        # If another version of the program has saved the record, the last state is enough to begin with.
+        with suppress(ValidationError):
+            record = None if text is None else record_from_json(text, monotonic_s=monotonic_s)
+        record = record or restore_record(node, states.get(node), holds.get(node))
         records[node] = add_last_order(record, orders.get(node), now)
     return NodeRecords(records, _parse_times(ledger.remembered(TIMES_KEY)))
 
@@ -111,18 +113,6 @@ def _saved_fields(record: NodeRecord) -> tuple[object, ...]:
         record.sent,
         record.surprises,
     )
-
-
-def _load_node_record(
-    node: str, saved: str | None, last_state: NodeStateRecord | None, hold: Hold | None, monotonic_s: float
-) -> NodeRecord:
-    if saved is not None:
-        try:
-            return record_from_json(saved, monotonic_s=monotonic_s)
-        except ValidationError:
-            # Another version of the program has saved the record: the last state is enough to begin with.
-            pass
-    return restore_record(node, last_state, hold)
 
 
 def make_managed_site(

@@ -95,16 +95,14 @@ class PartitionModes:
 
 def parse_modes(settings: AgentSettings) -> PartitionModes:
     """Return the modes of the settings. Raises BadSetting for a partition without a mode, or with an unknown one."""
-    own = dict(map(_parse_partition_mode, settings.partition_modes or ()))
+    own: dict[str, Mode] = {}
+    for text in settings.partition_modes or ():
+        partition, _, mode = text.partition("=")
+        if not partition or mode not in tuple(Mode):
+            hint = did_you_mean(mode, tuple(Mode)) if mode else 'write it like ["debug=shadow"]'
+            raise BadSetting(f"agent.partition_modes: {text!r} names no partition and its mode", hint=hint)
+        own[partition] = Mode(mode)
     return PartitionModes(Mode(settings.mode), own, may_rank=not settings.own_policy_is_shadowed)
-
-
-def _parse_partition_mode(text: str) -> tuple[str, Mode]:
-    partition, _, mode = text.partition("=")
-    if not partition or mode not in tuple(Mode):
-        hint = did_you_mean(mode, tuple(Mode)) if mode else 'write it like ["debug=shadow"]'
-        raise BadSetting(f"agent.partition_modes: {text!r} names no partition and its mode", hint=hint)
-    return partition, Mode(mode)
 
 
 CLOCK = Clock()
@@ -177,6 +175,7 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
     inventory = Inventory(path) if settings.agent.nodes is None and not is_there(path) else read_inventory(path)
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}
+    hardware = {machine.hardware.name: machine.hardware for machine in inventory.machines}
     transport = Transport(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
     prices, zone = build_price_source(settings.feeds, settings.prices)
     carbon = build_carbon_source(settings.feeds, settings.carbon)
@@ -196,15 +195,10 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
         peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),
         zone=zone,
         callers=find_callers(settings.slurm.user, settings.agent.operators, settings.agent.viewers),
-        class_of=_find_node_classes(inventory),
+        class_of={name: node_class_named(each.node_class) for name, each in hardware.items() if each.node_class},
         clock=clock,
         own_policy=PolicyProcess(settings.agent.own_policy) if settings.agent.own_policy else None,
     )
-
-
-def _find_node_classes(inventory: Inventory) -> dict[str, NodeClass]:
-    kinds = {machine.hardware.name: machine.hardware for machine in inventory.machines}
-    return {name: node_class_named(hardware.node_class) for name, hardware in kinds.items() if hardware.node_class}
 
 
 @dataclass(frozen=True)

@@ -70,24 +70,20 @@ class WaitReason(NamedTuple):
     start_condition: str = ""
 
 
-def no_spread(wait_s: int) -> tuple[int, int]:
-    """Return the wait itself, as long as no error of expected waits is known."""
-    return wait_s, wait_s
-
-
 @dataclass(frozen=True, eq=False)
 class WaitFacts:
     """What is known besides the facts of the queue.
 
     `starts_s` are the starts of jobs by a simulation of the queue [Unix s], and `spread` gives the shortest and the
-    longest wait of 8 of 10 jobs with that expected wait. `boot_ends_s` is when the boot of each node that boots is
-    expected to end [Unix s]. `acts`: offpeak carries decisions about a job out.
+    longest wait of 8 of 10 jobs with that expected wait, the wait itself as long as no error is known. `boot_ends_s` is
+    when the boot of each node that boots is expected to end [Unix s]. `acts`: offpeak carries decisions about a job
+    out.
     """
 
     nodes: Sequence[Node] = ()
     starts_s: Mapping[str, int] = field(default_factory=dict)
     is_simulated: bool = False
-    spread: Callable[[int], tuple[int, int]] = no_spread
+    spread: Callable[[int], tuple[int, int]] = lambda wait_s: (wait_s, wait_s)
     offers: Sequence[PoolOffer] = ()
     boot_ends_s: Mapping[str, int] = field(default_factory=dict)
     acts: Callable[[Job], bool] = lambda _: True
@@ -228,7 +224,8 @@ class WaitExplainer:
             sentence = f"it needs {counted(needed, 'node')}, and {able} {'is' if counts.usable == 1 else 'are'} usable"
             return self._timed(job, Cause.NODES, sentence, "wait, or request fewer nodes", later)
         if ahead:
-            sentence = f"{counted(ahead, 'job')} with a higher priority {_verb(ahead)} for the same nodes"
+            wait = "waits" if ahead == 1 else "wait"
+            sentence = f"{counted(ahead, 'job')} with a higher priority {wait} for the same nodes"
             return self._timed(job, Cause.PRIORITY, sentence, self._smaller(job), "in its turn")
         if self._find_offer(job) is not None:
             sentence = "nodes in use become free for it before sleeping ones would have booted"
@@ -362,10 +359,6 @@ COMMANDS = {
     "cancel": ("scancel {job}", "qdel {job}"),
 }
 """What an owner types on Slurm, and on PBS, where the environment of a job is set at its submission."""
-
-
-def _verb(count: int) -> str:
-    return "waits" if count == 1 else "wait"
 
 
 def _is_asleep(node: Node) -> bool:
