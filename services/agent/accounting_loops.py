@@ -31,7 +31,6 @@ from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
-from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.model.zones import zone_text
@@ -46,7 +45,7 @@ from offpeak.power.meters.remote_write import NO_STORE, RemoteWriter
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import read_source, site_tariff
 from offpeak.services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, account_of
-from offpeak.services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
+from offpeak.services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from offpeak.services.accounts.credits import CreditRates
 from offpeak.services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from offpeak.services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
@@ -60,9 +59,6 @@ from offpeak.services.agent.status import ForecastStatus
 from offpeak.services.collectors import CollectorIntake
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import SETTINGS, Settings
-
-ClassOf = Callable[[str], NodeClass | None]
-"""Gives the class of a node by its name, None if no class is set."""
 
 METER_PERIOD_S = 10.0
 LEAST_METER_PERIOD_S = 1.0
@@ -230,30 +226,6 @@ class MeterLoop(Loop):
         return Instant(self._steady(), self._clock())
 
 
-@dataclass(frozen=True)
-class AccountSection:
-    """Where forecasts are saved, the declared powers of jobs, the node classes, the time until a job is booked,
-    and what tiers earn."""
-
-    state_folder: Path
-    power: PowerSettings
-    class_of: ClassOf
-    settle_s: float
-    rates: CreditRates = NO_CREDITS
-
-    @classmethod
-    def of(cls, site: SiteContext) -> "AccountSection":
-        """Return the section of a site."""
-        settings, keeps_readings = site.settings, bool(site.settings.ledger.keep_readings_s)
-        return cls(
-            settings.agent.state_folder,
-            settings.power,
-            site.node_class,
-            settle_s=2 * meter_pace(site).period_s + (0 if keeps_readings else 2 * MINUTE_S),
-            rates=CreditRates(settings.flexibility.credit_per_kwh, settings.flexibility.credit_share),
-        )
-
-
 def open_forecasts(state_folder: Path, power: PowerSettings) -> tuple[JobPowers, RunTimes]:
     """Return the forecasts of the power and the run time of jobs, as far as they were learned before."""
     powers = JobPowers(read_declared_draws(power), path=state_folder / JOB_POWER_FILE)
@@ -263,16 +235,19 @@ def open_forecasts(state_folder: Path, power: PowerSettings) -> tuple[JobPowers,
 class JobAccounts:
     """Books jobs that have ended, and learns from them. It answers one question, or books, at a time."""
 
-    def __init__(self, section: AccountSection, ledger: Ledger, problem_log: ProblemLog) -> None:
+    def __init__(self, site: SiteContext, ledger: Ledger, problem_log: ProblemLog) -> None:
         self._ledger, self._problem_log = ledger, problem_log
         self._turn = asyncio.Lock()
-        self.use(section)
+        self.use(site)
 
-    def use(self, section: AccountSection) -> None:
+    def use(self, site: SiteContext) -> None:
         """Work with other settings from now on."""
-        powers, times = open_forecasts(section.state_folder, section.power)
-        self._section = section
-        self._accounts = Accounts(self._ledger, powers, times, settle_s=section.settle_s, rates=section.rates)
+        settings, self._class_of = site.settings, site.node_class
+        powers, times = open_forecasts(settings.agent.state_folder, settings.power)
+        rates = CreditRates(settings.flexibility.credit_per_kwh, settings.flexibility.credit_share)
+        # Without single readings a job is measured by the means of whole minutes.
+        settle_s = 2 * meter_pace(site).period_s + (0 if settings.ledger.keep_readings_s else 2 * MINUTE_S)
+        self._accounts = Accounts(self._ledger, powers, times, settle_s=settle_s, rates=rates)
         self._last: AccountRound | None = None
         self._problem_log.report("job power", powers.problem or None)
         self._problem_log.report("run times", times.problem or None)
@@ -284,7 +259,7 @@ class JobAccounts:
     async def draws(self, view: SchedulerView) -> dict[str, JobDraw]:
         """Return the expected power of every job that has not ended, by its number."""
         async with self._turn:
-            kinds = find_node_kinds(view.nodes, self._section.class_of)
+            kinds = find_node_kinds(view.nodes, self._class_of)
             return await asyncio.to_thread(self._accounts.powers.of, _not_ended(view), kinds, at_s=view.at_s)
 
     async def run_s(self, view: SchedulerView) -> dict[str, int]:
@@ -295,7 +270,7 @@ class JobAccounts:
     async def book(self, view: SchedulerView) -> None:
         """Book the jobs that have ended since the last call. BadLedger: they are booked by a later call."""
         async with self._turn:
-            kinds = find_node_kinds(view.nodes, self._section.class_of)
+            kinds = find_node_kinds(view.nodes, self._class_of)
             self._last = await account_round(self._accounts, self._last, view, kinds)
         if self._last.line:
             LOG.warning("jobs: %s", self._last.line)

@@ -24,7 +24,6 @@ from offpeak.power.lifecycle.node_record import Instant
 from offpeak.power.meters.remote_write import RemoteWriter
 from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
 from offpeak.services.agent.accounting_loops import (
-    AccountSection,
     JobAccounts,
     MeterLoop,
     MeterSection,
@@ -89,7 +88,7 @@ class SiteAgent:
         self.observer = Observer(
             site.scheduler, problem_log, steady, prices=lambda: self.prices.curve, managed=self._managed_site
         )
-        self.accounts = JobAccounts(AccountSection.of(site), ledger, problem_log)
+        self.accounts = JobAccounts(site, ledger, problem_log)
         self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
         self.queue = QueueController(ledger, problem_log)
         self.checkpoints = CheckpointController(self.queue, ledger, problem_log, self.observer, lambda: self.modes)
@@ -292,7 +291,7 @@ class SiteAgent:
         if self.next_modes is site.modes:
             self.next_modes = None
         self.observer.use(site.scheduler)
-        self.accounts.use(AccountSection.of(site))
+        self.accounts.use(site)
         await old.close()
         for runner in self.runners:
             runner.trigger()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,17 +19,20 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
+from offpeak.model.clock import Clock
 from offpeak.model.time_range import TimeRange
 from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.power.drivers.transport import Transport
 from offpeak.predictors import recent_errors
 from offpeak.services.accounts import booking
 from offpeak.services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from offpeak.services.accounts.job_draws import ASSUMED
 from offpeak.services.accounts.job_forecasts import JobPowers, RunTimes
-from offpeak.services.agent.accounting_loops import AccountSection, JobAccounts
+from offpeak.services.agent.accounting_loops import JobAccounts
 from offpeak.services.agent.loop import ProblemLog
+from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.replay import PowerSettings
+from offpeak.settings.table import Settings
 
 STEP_S, LENGTH_S, JOBS = 30, 100, 20
 Shown = Callable[[int], list[Job]]
@@ -108,8 +112,11 @@ def test_ended_jobs_that_are_still_listed_leave_the_first_forecasts_of_others(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent_errors, "MOST_OPEN", 4)
-    section = AccountSection(tmp_path, PowerSettings(), lambda _: None, settle_s=60)
-    accounts, end_s = JobAccounts(section, ledger, ProblemLog()), JOBS * LENGTH_S
+    site: Any = SimpleNamespace(
+        settings=Settings(agent=AgentSettings(state_folder=tmp_path)), node_class=lambda _: None
+    )
+    site.clock, site.transport = Clock(), Transport(timeout_s=1.0)
+    accounts, end_s = JobAccounts(site, ledger, ProblemLog()), JOBS * LENGTH_S
     longer = job("long", JobState.PENDING, start_s=None, hosts="", limit_s=end_s)
 
     async def run() -> None:
