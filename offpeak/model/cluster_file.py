@@ -27,7 +27,6 @@ from offpeak.model.description import (
     read_by,
     refuse,
     text_by,
-    whole_number_from,
 )
 from offpeak.model.limits import (
     DEFAULT_PREEMPTION,
@@ -41,6 +40,7 @@ from offpeak.model.limits import (
     SitePriority,
 )
 from offpeak.model.units import parse_duration_s, parse_memory_mib
+from offpeak.settings.kinds import whole_number
 from offpeak.text import did_you_mean
 
 EXAMPLES = {
@@ -59,8 +59,8 @@ EXAMPLES = {
 MOST = 10**9
 """No count of cores, GPUs or licences is larger."""
 
-HIGHEST_WEIGHT = 2**32 - 1
-"""No weight and no number of shares is larger: Slurm keeps them in 32 bits."""
+WEIGHT = whole_number(0, 2**32 - 1)
+"""A weight or a number of shares: Slurm keeps them in 32 bits."""
 
 USES_PARENT = "parent"
 """Shares of an account or a user that count as part of what stands above them, as in Slurm."""
@@ -73,9 +73,9 @@ _WEIGHT_OF = {
 }
 """The names of keys of [priority] in PriorityWeights, where these differ."""
 
-Count = Annotated[int, whole_number_from(1, MOST)]
-Amount = Annotated[int, whole_number_from(0, MOST)]
-Weight = Annotated[int, whole_number_from(0, HIGHEST_WEIGHT)]
+Count = Annotated[int, read_by(whole_number(1, MOST).read)]
+Amount = Annotated[int, read_by(whole_number(0, MOST).read)]
+Weight = Annotated[int, read_by(WEIGHT.read)]
 NodeNames = Annotated[tuple[str, ...], text_by(expand)]
 Texts = Annotated[tuple[Text, ...], Field(strict=False)]
 Seconds = Annotated[int, text_by(parse_duration_s)]
@@ -92,12 +92,7 @@ def _one_of(known: type[StrEnum], what: str) -> BeforeValidator:
 
 
 def _shares(written: object) -> int | None:
-    if written == USES_PARENT:
-        return None
-    if not isinstance(written, int) or isinstance(written, bool) or not 0 <= written <= HIGHEST_WEIGHT:
-        what = f"{written!r} is not a whole number from 0 to {HIGHEST_WEIGHT:,}"
-        raise BadInput(what, hint=f'write it without quotes, or "{USES_PARENT}"')
-    return written
+    return None if written == USES_PARENT else WEIGHT.read(written)
 
 
 def _period_s(text: str) -> int:
@@ -113,9 +108,9 @@ Gpus = Annotated[dict[str, Count], read_by(lambda gpus: {"": gpus} if isinstance
 class NodeTypeTable(TableModel):
     """[node_types.NAME]: nodes of one equipment in the same partitions."""
 
-    count: Annotated[int, whole_number_from(1, MOST_NODES)] | None = None
+    count: Annotated[int, read_by(whole_number(1, MOST_NODES).read)] | None = None
     nodes: NodeNames = ()
-    cores: Annotated[int, whole_number_from(UNKNOWN, MOST)]
+    cores: Amount
     memory: Annotated[int, text_by(parse_memory_mib)] = UNKNOWN
     gpus: Gpus = Field(default_factory=dict)
     features: Texts = ()

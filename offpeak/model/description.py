@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, 
 from pydantic_core import ErrorDetails
 
 from offpeak.errors import BadInput
-from offpeak.settings.kinds import BOOL, DURATION, POWER
+from offpeak.settings.kinds import BOOL, DURATION, POWER, number
 from offpeak.text import did_you_mean
 
 Key = str | int
@@ -83,34 +83,12 @@ def text_by(parse: Callable[[str], object]) -> BeforeValidator:
     return read_by(read)
 
 
-def number_from(low: float, high: float, *, hint: str = "write it without quotes") -> BeforeValidator:
-    """Return a validator for numbers from `low` to `high`."""
-
-    def read(written: object) -> float:
-        if not isinstance(written, int | float) or isinstance(written, bool) or not low <= written <= high:
-            raise WrongEntry(f"{written!r} is not from {low:g} to {high:g}", hint=hint)
-        return float(written)
-
-    return BeforeValidator(read)
-
-
-def whole_number_from(low: int, high: int, *, hint: str = "write it without quotes") -> BeforeValidator:
-    """Return a validator for whole numbers from `low` to `high`."""
-
-    def read(written: object) -> int:
-        if not isinstance(written, int) or isinstance(written, bool) or not low <= written <= high:
-            raise WrongEntry(f"{written!r} is not a whole number from {low} to {high:,}", hint=hint)
-        return written
-
-    return BeforeValidator(read)
-
-
 Name = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Text = Annotated[str, text_by(lambda text: text)]
 Flag = Annotated[bool, read_by(BOOL.read)]
 Duration = Annotated[int, read_by(DURATION.read)]
 Power = Annotated[float, read_by(POWER.read)]
-Share = Annotated[float, number_from(0, 1, hint="write a number without quotes, such as 0.01")]
+Share = Annotated[float, read_by(number(0, 1).read)]
 
 
 def _parse_toml(text: bytes, example: tuple[str, str]) -> dict[str, Any]:

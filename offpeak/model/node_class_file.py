@@ -23,11 +23,10 @@ from offpeak.model.description import (
     WrongEntry,
     read_by,
     refuse,
-    whole_number_from,
 )
 from offpeak.model.node_class import DepthPower, EnclosurePower, NodeClass, Transition
 from offpeak.model.node_states import DEPTHS, POWERSAVE
-from offpeak.settings.kinds import DURATION
+from offpeak.settings.kinds import DURATION, whole_number
 from offpeak.text import did_you_mean
 
 BUNDLED = files("offpeak") / "node_classes"
@@ -65,7 +64,7 @@ class DepthModel(TableModel):
 class EnclosureTable(TableModel):
     """The enclosure of the nodes."""
 
-    nodes: Annotated[int, whole_number_from(2, 1000, hint="count the nodes of one enclosure")]
+    nodes: Annotated[int, read_by(whole_number(2, 1000).read)]
     overhead: Power
 
 

@@ -15,11 +15,9 @@ from pydantic import Field, InstanceOf, model_validator
 from offpeak.errors import BadInput, BadPrices
 from offpeak.files import read_bytes
 from offpeak.model.description import (
-    QUOTES,
     Description,
     TableModel,
     WrongEntry,
-    number_from,
     read_by,
     refuse,
     text_by,
@@ -40,15 +38,10 @@ from offpeak.prices.rates import (
 )
 from offpeak.prices.tariff import NO_PRICES, DemandCharge, Tariff, parse_tariff
 from offpeak.prices.urdb import parse_urdb
+from offpeak.settings.kinds import TEXT, number
 
 SPOT = "spot"
 Price = Annotated[tuple[float, str], text_by(parse_price)]
-
-
-def _words(written: object) -> str:
-    if not isinstance(written, str) or not written.strip():
-        refuse(f"{written!r} is not text", hint=QUOTES)
-    return written.strip()
 
 
 def _one_or_more(written: object) -> list[object]:
@@ -64,10 +57,10 @@ def _period(text: str) -> str:
 
 def _hours(written: object) -> tuple[tuple[int, int], ...] | None:
     texts = _one_or_more(written)
-    return None if texts == [ELSE] else tuple(parse_hours(_words(text)) for text in texts)
+    return None if texts == [ELSE] else tuple(parse_hours(TEXT.read(text)) for text in texts)
 
 
-Words = Annotated[str, read_by(_words)]
+Words = Annotated[str, read_by(TEXT.read)]
 
 
 class TimesTable(TableModel):
@@ -106,7 +99,7 @@ class MarketWindowTable(TimesTable):
 
     name: Words = ""
     price: Annotated[tuple[float, str] | None, text_by(lambda text: None if text == SPOT else parse_price(text))]
-    factor: Annotated[float, number_from(0.01, 10.0)] = 1.0
+    factor: Annotated[float, read_by(number(0.01, 10.0).read)] = 1.0
     markup: Price | None = None
 
     @model_validator(mode="after")
@@ -160,7 +153,7 @@ class TariffFile(Description):
     holidays: Annotated[list[Annotated[str, text_by(check_holiday)]], read_by(_one_or_more)] = Field(
         default_factory=list
     )
-    vat_percent: Annotated[float, number_from(0.0, 100.0)] = 0.0
+    vat_percent: Annotated[float, read_by(number(0.0, 100.0).read)] = 0.0
     energy: Annotated[list[MarketWindowTable], read_by(_one_or_more)]
     grid_fee: Annotated[list[WindowTable] | None, read_by(_one_or_more)] = None
     levy: Annotated[list[LevyTable], read_by(_one_or_more)] = Field(default_factory=list)
@@ -209,17 +202,17 @@ def parse_tariff_file(text: bytes, file: str, zone: tzinfo) -> Tariff:
 def _tariff(tables: TariffFile, file: str, zone: tzinfo) -> Tariff:
     currency = tables.currency.upper()
     for position in ("energy", "grid_fee", "levy", "demand", "export"):
-        for number, table in enumerate(getattr(tables, position) or ()):
+        for at, table in enumerate(getattr(tables, position) or ()):
             for key in ("price", "markup"):
                 price = getattr(table, key, None)
                 if price is not None and price[1] != currency:
                     what = f"is in {price[1]}, and the tariff in {currency}"
-                    raise WrongEntry(what, position, number, key, hint="use one currency")
+                    raise WrongEntry(what, position, at, key, hint="use one currency")
     calendar = TariffCalendar(tables.zone or zone, tuple(tables.holidays))
     energy = _schedule("energy", tables.energy, calendar)
     fees = [] if tables.grid_fee is None else [_schedule("grid_fee", tables.grid_fee, calendar)]
     fees += [RateSchedule(levy.name, calendar, (RateWindow("", levy.price[0]),)) for levy in tables.levy]
-    demand = tuple(_demand(number, table) for number, table in enumerate(tables.demand))
+    demand = tuple(_demand(at, table) for at, table in enumerate(tables.demand))
     how = "the market's price" if energy.needs_spot else "a time of use"
     parts = [f"energy at {how}", *(fee.title.replace("_", " ") for fee in fees), *(each.name for each in demand)]
     return Tariff(
@@ -239,7 +232,7 @@ def _schedule(
     position: str, tables: Sequence[WindowTable | MarketWindowTable], calendar: TariffCalendar
 ) -> RateSchedule:
     """Return the windows of a position, which divide all time."""
-    windows = tuple(table.window(f"window {number}") for number, table in enumerate(tables, 1))
+    windows = tuple(table.window(f"window {at}") for at, table in enumerate(tables, 1))
     if len([window for window in windows if window.when is None]) > 1:
         hint = "one covers all times that no other covers"
         raise WrongEntry(f'two windows have hours = "{ELSE}"', position, hint=hint)

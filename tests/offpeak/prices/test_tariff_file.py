@@ -99,7 +99,7 @@ WINDOW = '[[grid_fee]]\nname = "{}"\nprice = "3EUR/MWh"\nhours = "{}"\ndays = "{
         (HEAD + FLAT + 'months = "jan-foo"\n', "unknown month 'foo'", ""),
         (HEAD + 'holidays = ["02-30"]\n' + FLAT, "'02-30' is not a date", "12-24"),
         (HEAD + 'holidays = ["DE-XX"]\n' + FLAT, "no public holidays", ""),
-        (HEAD + "vat_percent = 190\n" + FLAT, "is not from 0 to 100", ""),
+        (HEAD + "vat_percent = 190\n" + FLAT, "vat_percent: 190 is out of range", "the range is 0 to 100"),
         (HEAD + "vat = 19\n" + FLAT, "vat: is not a key of a tariff", "vat_percent"),
         ("currency = EUR", "tariff.toml", "quotes"),
     ],

@@ -56,7 +56,7 @@ def test_cooling_and_demand_charges_are_in_the_bills(offpeak: Offpeak, tmp_path:
     ("text", "hours", "message"),
     [
         (PV, 3000, "pv.csv, column kw: has no value from 2023-05-06 00:00 to "),
-        (BATTERY.replace("0.88", "1.2"), 1, "battery.efficiency: 1.2 is not from 0 to 1"),
+        (BATTERY.replace("0.88", "1.2"), 1, "battery.efficiency: 1.2 is out of range"),
         (BATTERY.replace("50kWh", "-50kWh"), 1, "battery.capacity: '-50kWh' is negative"),
         ("[pv\n", 1, "devices.toml: "),
     ],
