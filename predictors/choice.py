@@ -13,7 +13,7 @@ errors of the answers that were open at that moment.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
-from offpeak.predictors.port import Prediction, Predictor, State, check_state, join_states, scalar_array, state_part
+from offpeak.predictors.port import Composite, Prediction, Predictor, Restorable, State, check_state, scalar_array
 from offpeak.predictors.recent_errors import WINDOW, OpenQuestions
 
 NAIVE = 0
@@ -186,7 +186,7 @@ class OpenAnswers(NamedTuple):
     used: int
 
 
-class ChosenPredictor:
+class ChosenPredictor(Composite):
     """Predicts a quantity of jobs by the naive predictor or one of the `others`, whichever the rule chooses.
 
     `actual` returns the quantity of jobs that have ended, NaN if unknown; `naive_name` is for the operator. The first
@@ -227,14 +227,7 @@ class ChosenPredictor:
         self._open.remember(question.job_id.tolist(), (OpenAnswers(row.tobytes(), used) for row in points))
         return answers[used]
 
-    def state(self) -> State:
-        """Return the choice, and the state of each candidate."""
-        parts = {"choice": self.choice.state(), "naive": self._naive.state()}
-        return join_states(parts | {str(number): other.state() for number, other in enumerate(self._others)})
-
-    def restore(self, state: State) -> None:
-        """Restore the choice and the candidates."""
-        self.choice.restore(state_part(state, "choice"))
-        self._naive.restore(state_part(state, "naive"))
-        for number, other in enumerate(self._others):
-            other.restore(state_part(state, str(number)))
+    def parts(self) -> Mapping[str, Restorable]:
+        """Return the choice and the candidates."""
+        others = {str(number): other for number, other in enumerate(self._others)}
+        return {"choice": self.choice, "naive": self._naive, **others}

@@ -5,7 +5,7 @@ every log, so that they can keep what they have learned.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, LogNames
-from offpeak.predictors.port import Prediction, State, join_states, state_part
+from offpeak.predictors.port import Composite, Prediction, Restorable
 from offpeak.predictors.recent_errors import LEAST, ErrorWindow, OpenQuestions, RecentErrors, add_error, new_windows
 from offpeak.predictors.trees.boosted import TreeQuantity, categories
 from offpeak.predictors.trees.running_statistics import (
@@ -118,7 +118,7 @@ def add_outcomes(errors: ErrorWindow, kind: Int64, predicted: Float64, actual: F
         add_outcome(errors, kind[index(row)], predicted[index(row)], actual[index(row)])
 
 
-class JobHistory:
+class JobHistory(Composite):
     """The recent mean of the closest kind of jobs, with quantiles by the recent errors of that kind.
 
     `kinds` go from the closest to the most general: the first of which there is a job decides. Means and errors are of
@@ -160,13 +160,6 @@ class JobHistory:
         basis = tuple(self._kinds[each].basis if each < len(self._kinds) else "no job yet" for each in kind.tolist())
         return Prediction(value[:, 0], value[:, 1:], basis)
 
-    def state(self) -> State:
+    def parts(self) -> Mapping[str, Restorable]:
         """Return the means of all kinds and the errors of each."""
-        errors = {f"errors{kind}": errors.state() for kind, errors in enumerate(self._errors)}
-        return join_states({"running": self._running.state(), **errors})
-
-    def restore(self, state: State) -> None:
-        """Take over means and errors."""
-        self._running.restore(state_part(state, "running"))
-        for kind, errors in enumerate(self._errors):
-            errors.restore(state_part(state, f"errors{kind}"))
+        return {"running": self._running, **{f"errors{kind}": each for kind, each in enumerate(self._errors)}}

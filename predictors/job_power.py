@@ -14,7 +14,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
 from offpeak.predictors.choice import ChosenPredictor
 from offpeak.predictors.job_history import JobHistory, JobSimilarity
-from offpeak.predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain
+from offpeak.predictors.port import FixedPredictor, Prediction, Predictor, certain
 from offpeak.predictors.trees.boosted import APPLICATION, SCHEDULE, SIZE, USER, BoostedTrees
 from offpeak.predictors.trees.forest import GrowthSchedule
 
@@ -28,7 +28,7 @@ def readings_w(jobs: Jobs) -> Float64:
     return np.where(known, jobs.node_power_w, np.nan)
 
 
-class DeclaredPower:
+class DeclaredPower(FixedPredictor):
     """Every job draws `power_w` [W per allocated unit]."""
 
     name = "constant"
@@ -36,19 +36,9 @@ class DeclaredPower:
     def __init__(self, power_w: float) -> None:
         self._power_w = power_w
 
-    def learn(self, _outcome: Jobs, _at_s: int) -> None:
-        """Take no notice."""
-
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the declared draw of each job, as if it were certain."""
         return certain(np.full(len(question), float(self._power_w)), "what the site declared")
-
-    def state(self) -> State:
-        """Return nothing."""
-        return EMPTY_STATE
-
-    def restore(self, _state: State) -> None:
-        """Take no notice."""
 
 
 @dataclass(frozen=True)

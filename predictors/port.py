@@ -22,8 +22,6 @@ from offpeak.model.arrays import Float64
 
 State = Mapping[str, NDArray[Any]]
 
-EMPTY_STATE: State = {}
-
 
 class Restorable(Protocol):
     """An object whose state can be saved as arrays and restored."""
@@ -45,6 +43,30 @@ def join_states(parts: Mapping[str, State]) -> State:
 def state_part(state: State, part: str) -> State:
     """Return the state of one part of a joined state."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
+
+
+class Composite:
+    """An object whose state is that of its parts; one without parts has none."""
+
+    def parts(self) -> Mapping[str, Restorable]:
+        """Return the parts by their names in the state."""
+        return {}
+
+    def state(self) -> State:
+        """Return the states of the parts."""
+        return join_states({name: part.state() for name, part in self.parts().items()})
+
+    def restore(self, state: State) -> None:
+        """Restore each part."""
+        for name, part in self.parts().items():
+            part.restore(state_part(state, name))
+
+
+class FixedPredictor(Composite):
+    """A predictor that learns nothing."""
+
+    def learn(self, _outcome: object, _at_s: int) -> None:
+        """Take no notice."""
 
 
 def scalar_array(value: float) -> NDArray[Any]:

@@ -6,14 +6,14 @@ for what drifts, Barber et al., "Conformal prediction beyond exchangeability", A
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
-from offpeak.predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
+from offpeak.predictors.port import LEVELS, Composite, State, check_state, scalar_array
 
 MOST_OPEN = 100_000
 """Cancelled jobs never end: beyond this number the oldest questions are dropped."""
@@ -183,7 +183,7 @@ def _by_age(errors: ErrorWindow) -> Int64:
     return places
 
 
-class ErrorsBySize:
+class ErrorsBySize(Composite):
     """Recent errors by the size of the prediction: the rising `edges` separate the sizes.
 
     `added` is added to both sides of each ratio, so that outcomes below it count as about the same.
@@ -208,14 +208,9 @@ class ErrorsBySize:
         """Return the quantile at that level for a prediction."""
         return self._errors_of(predicted).factor(level) * (predicted + self._added) - self._added
 
-    def state(self) -> State:
-        """Return the errors of all sizes."""
-        return join_states({str(size): errors.state() for size, errors in enumerate(self._errors)})
-
-    def restore(self, state: State) -> None:
-        """Restore the errors of all sizes."""
-        for size, errors in enumerate(self._errors):
-            errors.restore(state_part(state, str(size)))
+    def parts(self) -> Mapping[str, RecentErrors]:
+        """Return the errors of each size."""
+        return {str(size): errors for size, errors in enumerate(self._errors)}
 
     def _errors_of(self, predicted: float) -> RecentErrors:
         return self._errors[bisect_right(self._edges, predicted)]

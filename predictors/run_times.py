@@ -20,7 +20,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
 from offpeak.predictors.choice import ChosenPredictor
 from offpeak.predictors.job_history import JobHistory, JobSimilarity
-from offpeak.predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain, check_state
+from offpeak.predictors.port import FixedPredictor, Prediction, Predictor, State, certain, check_state
 from offpeak.predictors.trees.boosted import APPLICATION, ESTIMATE, SCHEDULE, SIZE, USER, BoostedTrees
 from offpeak.predictors.trees.forest import GrowthSchedule
 
@@ -112,24 +112,14 @@ UNLIMITED_S = 30 * DAY_S
 """The estimate that the agent assumes of a job without a time limit."""
 
 
-class UserEstimate:
-    """Learns nothing."""
+class UserEstimate(FixedPredictor):
+    """Predicts what users estimate."""
 
     name = "estimate"
-
-    def learn(self, _outcome: Jobs, _at_s: int) -> None:
-        """Take no notice."""
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the estimates [s] as if they were certain."""
         return certain(question.estimate_s.astype(np.float64), "the user's estimate")
-
-    def state(self) -> State:
-        """Return nothing."""
-        return EMPTY_STATE
-
-    def restore(self, _state: State) -> None:
-        """Take no notice."""
 
 
 EDGES = (0.01, 0.03, 0.1, 0.25, 0.5, 0.75)

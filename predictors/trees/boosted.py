@@ -3,6 +3,7 @@
 The features of a job are its request, its hour, and the outcomes of similar jobs so far.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -10,7 +11,16 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.predictors.port import LEVELS, Prediction, Restorable, State, join_states, scalar_array, state_part
+from offpeak.predictors.port import (
+    LEVELS,
+    Composite,
+    Prediction,
+    Restorable,
+    State,
+    join_states,
+    scalar_array,
+    state_part,
+)
 from offpeak.predictors.recent_errors import ErrorsBySize, OpenQuestions
 from offpeak.predictors.trees.forest import (
     Forest,
@@ -34,34 +44,6 @@ KINDS = ((USER,), (USER, SIZE), (USER, ESTIMATE), (USER, SIZE, ESTIMATE), (USER,
 """Jobs are similar if these columns are equal."""
 
 REQUEST_COLUMNS = 4
-
-
-class JobFeatures:
-    """Turns jobs into rows of features, and learns the `target` of each outcome."""
-
-    def __init__(self) -> None:
-        self._running = RunningStatistics(KINDS, targets=1)
-
-    @property
-    def columns(self) -> int:
-        """The number of features of a job."""
-        return self._running.columns + REQUEST_COLUMNS
-
-    def learn(self, category: Int64, target: Float64) -> None:
-        """Learn jobs that ended, one after the other: their `categories` and finite targets float64[n]."""
-        self._running.learn(category, target[:, None])
-
-    def of(self, jobs: Jobs) -> Float64:
-        """Return float64[n, columns] of jobs as submitted: each row depends on its own job alone."""
-        return np.hstack([self._running.of(categories(jobs)), _request(jobs)])
-
-    def state(self) -> State:
-        """Return the state."""
-        return self._running.state()
-
-    def restore(self, state: State) -> None:
-        """Restore the state."""
-        self._running.restore(state)
 
 
 def categories(jobs: Jobs) -> Int64:
@@ -114,7 +96,7 @@ class OpenJob(NamedTuple):
     errors: ErrorsBySize
 
 
-class BoostedTrees:
+class BoostedTrees(Composite):
     """Predicts a `quantity`. It keeps each question and prediction until the job ends, and then learns from them.
 
     It grows a forest within `learn`, which takes seconds: it serves replays and commands, not a loop.
@@ -128,8 +110,9 @@ class BoostedTrees:
         self._quantity = quantity
         self._schedule = schedule
         self._can_grow, self._no_trees = can_grow(), no_trees()
-        self._features = JobFeatures()
-        self._history = TrainingHistory(self._features.columns, MOST_ROWS)
+        self._running = RunningStatistics(KINDS, targets=1)
+        self._columns = self._running.columns + REQUEST_COLUMNS
+        self._history = TrainingHistory(self._columns, MOST_ROWS)
         self._forest: Forest | None = None
         self._grown_from = 0
         self._due_at = schedule.least
@@ -146,17 +129,21 @@ class BoostedTrees:
             if np.isnan(came[row]):
                 continue
             if open_job is None:
-                self._history.add(self._features.of(outcome.take(np.array([row])))[0], came[row])
+                self._history.add(self._features(outcome.take(np.array([row])))[0], came[row])
             else:
                 open_job.errors.add(open_job.predicted, float(came[row]))
                 self._history.add(open_job.features, came[row])
-            self._features.learn(category[row : row + 1], came[row : row + 1])
+            self._running.learn(category[row : row + 1], came[row : row + 1, None])
             if self._can_grow and self._history.count >= self._due_at:
-                self._adopt(grow(self.lessons(), self.growth))
+                if self._forest is None:
+                    self._errors = ErrorsBySize(self._quantity.edges)
+                self._forest = grow(self.lessons(), self.growth)
+                self._due_at = self._schedule.next_after(self._history.count)
+                self._grown_from = min(self._history.count, MOST_ROWS)
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the prediction of the trees for each job, corrected by their latest errors."""
-        features, scale = self._features.of(question), self._quantity.scale(question)
+        features, scale = self._features(question), self._quantity.scale(question)
         predicted = self._predicted(question, features) / scale
         self._open.remember(
             question.job_id.tolist(),
@@ -181,24 +168,21 @@ class BoostedTrees:
         """Return a copy of the latest MOST_ROWS outcomes and of their features at the time of the question."""
         return self._history.lessons()
 
-    def _adopt(self, forest: Forest) -> None:
-        if self._forest is None:
-            self._errors = ErrorsBySize(self._quantity.edges)
-        self._forest = forest
-        self._due_at = self._schedule.next_after(self._history.count)
-        self._grown_from = min(self._history.count, MOST_ROWS)
+    def _features(self, jobs: Jobs) -> Float64:
+        """Return float64[n, columns] of jobs as submitted: each row depends on its own job alone."""
+        return np.hstack([self._running.of(categories(jobs)), _request(jobs)])
+
+    def parts(self) -> Mapping[str, Restorable]:
+        """Return what is learned beside the forest."""
+        return {"features": self._running, "history": self._history, "errors": self._errors}
 
     def state(self) -> State:
         """Return the whole state with the forest."""
-        parts: dict[str, Restorable] = {"features": self._features, "history": self._history, "errors": self._errors}
         numbers = {"due_at": scalar_array(self._due_at), "grown_from": scalar_array(self._grown_from)}
-        return {**numbers, **join_states({name: part.state() for name, part in parts.items()}),
-                **join_states({"forest": forest_state(self._forest)})}  # fmt: skip
+        return {**numbers, **super().state(), **join_states({"forest": forest_state(self._forest)})}
 
     def restore(self, state: State) -> None:
         """Restore the whole state."""
-        self._features.restore(state_part(state, "features"))
-        self._history.restore(state_part(state, "history"))
-        self._errors.restore(state_part(state, "errors"))
-        self._forest = restore_forest(state_part(state, "forest"), self._features.columns)
+        super().restore(state)
+        self._forest = restore_forest(state_part(state, "forest"), self._columns)
         self._due_at, self._grown_from = int(state["due_at"]), int(state["grown_from"])

@@ -9,7 +9,7 @@ majority algorithm", Information and Computation 108, 1994), here with a discoun
 best member errs more: the error of a long wait becomes known late; until then one that predicts no waits leads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,8 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import Snapshot
 from offpeak.predictors.port import (
-    EMPTY_STATE,
+    Composite,
+    FixedPredictor,
     Prediction,
     Predictor,
     Restorable,
@@ -47,7 +48,7 @@ KINDS = ((ALL,), (USER,), (QUEUE,), (SIZE,), (SIZE, ESTIMATE), (USER, SIZE))
 MEAN_OF_ALL = len(FEATURES) + COMMON + RECENT_MEAN
 
 
-class BoostedWaits:
+class BoostedWaits(Composite):
     """Predicts waits [s]. The features of a job at the first question are kept until it starts."""
 
     name = "boosted"
@@ -87,20 +88,18 @@ class BoostedWaits:
         basis = trees if self._forest else f"the mean so far, {self._no_trees}"
         return self._spread.around(question, np.maximum(np.expm1(log_wait), 0.0), (basis,) * len(question))
 
+    def parts(self) -> Mapping[str, Restorable]:
+        """Return what is learned beside the forest."""
+        return {"running": self._running, "history": self._history, "spread": self._spread}
+
     def state(self) -> State:
         """Return all that was learned, the forest too."""
-        parts: dict[str, Restorable] = {"running": self._running, "history": self._history, "spread": self._spread}
-        states = {name: part.state() for name, part in parts.items()}
-        return {
-            "due_at": scalar_array(self._due_at),
-            **join_states({**states, "forest": forest.forest_state(self._forest)}),
-        }
+        trees = join_states({"forest": forest.forest_state(self._forest)})
+        return {"due_at": scalar_array(self._due_at), **super().state(), **trees}
 
     def restore(self, state: State) -> None:
-        """Take over all of it."""
-        self._running.restore(state_part(state, "running"))
-        self._history.restore(state_part(state, "history"))
-        self._spread.restore(state_part(state, "spread"))
+        """Restore all of it."""
+        super().restore(state)
         self._forest = forest.restore_forest(state_part(state, "forest"), len(FEATURES) + self._running.columns)
         self._due_at = int(state["due_at"])
 
@@ -133,7 +132,7 @@ class MemberAnswers(NamedTuple):
     case: int
 
 
-class Arbiter:
+class Arbiter(Composite):
     """Queries its `members`, which have equal weights until errors are known; the basis names the member."""
 
     def __init__(self, members: tuple[WaitPredictor, ...], name: str = "arbiter") -> None:
@@ -165,17 +164,19 @@ class Arbiter:
             tuple(f"{self.members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(chosen.tolist())),
         )
 
+    def parts(self) -> Mapping[str, Restorable]:
+        """Return the members."""
+        return {str(number): member for number, member in enumerate(self.members)}
+
     def state(self) -> State:
         """Return the errors and the state of each member."""
-        members = {str(number): member.state() for number, member in enumerate(self.members)}
-        return {"error_s": self._error_s.copy(), **join_states(members)}
+        return {"error_s": self._error_s.copy(), **super().state()}
 
     def restore(self, state: State) -> None:
-        """Take over both."""
+        """Restore both."""
         check_state(is_so=state["error_s"].shape == self._error_s.shape, what="errors of other members")
         self._error_s = np.array(state["error_s"], np.float64)
-        for number, member in enumerate(self.members):
-            member.restore(state_part(state, str(number)))
+        super().restore(state)
 
 
 def _case(question: WaitQuestions) -> Int64:
@@ -192,24 +193,14 @@ def _middle(predicted_s: Float64, weight: Float64) -> Int64:
     return chosen
 
 
-class NoWaitPredictor:
-    """Learns nothing."""
+class NoWaitPredictor(FixedPredictor):
+    """Predicts that nobody waits."""
 
     name = "nobody waits"
-
-    def learn(self, _outcome: WaitOutcomes, _at_s: int) -> None:
-        """Take no notice."""
 
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
         """Return waits of 0 s, as if they were certain."""
         return certain(np.zeros(len(question)), "every job starts at once")
-
-    def state(self) -> State:
-        """Return nothing."""
-        return EMPTY_STATE
-
-    def restore(self, _state: State) -> None:
-        """Take no notice."""
 
 
 PlanOfWaits = Callable[[Snapshot, Int64, Int64], Float64]

@@ -8,11 +8,13 @@ Similarity is the Manhattan distance of the features, each relative to its range
 clusters among the most similar jobs. The ridge regression is least squares with a penalty on coefficients.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
-from offpeak.predictors.port import Prediction, State, check_state, join_states, state_part
+from offpeak.predictors.port import Composite, Prediction, Restorable, State, check_state
 from offpeak.predictors.waits.questions import WaitOutcomes, WaitQuestions, WaitSpread
 from offpeak.predictors.waits.states import PUBLISHED
 
@@ -244,7 +246,7 @@ CLUSTER, RIDGE, NEAREST = 0, 1, 2
 BASES = ("a cluster of like jobs", "ridge regression", "the most similar job")
 
 
-class SimilarJobs:
+class SimilarJobs(Composite):
     """Predicts from the last 2,000 started jobs; the median is the prediction of the published method."""
 
     name = "similar jobs"
@@ -267,14 +269,9 @@ class SimilarJobs:
             basis = tuple(BASES[each] for each in number)
         return self._spread.around(question, wait_s, basis)
 
-    def state(self) -> State:
+    def parts(self) -> Mapping[str, Restorable]:
         """Return the last jobs and the errors."""
-        return join_states({"history": self._history.state(), "spread": self._spread.state()})
-
-    def restore(self, state: State) -> None:
-        """Restore jobs and errors."""
-        self._history.restore(state_part(state, "history"))
-        self._spread.restore(state_part(state, "spread"))
+        return {"history": self._history, "spread": self._spread}
 
 
 @kernel
