@@ -8,15 +8,75 @@ Similarity is the Manhattan distance of the features, each relative to its range
 clusters among the most similar jobs. The ridge regression is least squares with a penalty on coefficients.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
-from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
 from offpeak.predictors.port import Composite, Prediction, Restorable, State, check_state
 from offpeak.predictors.waits.questions import WaitOutcomes, WaitQuestions, WaitSpread
 from offpeak.predictors.waits.states import PUBLISHED
+
+HISTORY = 2000
+FEWEST = 10
+FARTHEST, FARTHER_BY = 0.6, 0.1
+PENALTY = 0.1
+REACH = 0.04
+"""Two points of a cluster are so near: difference in distance plus difference in wait over the range of waits."""
+NEAR = 0.2
+NOISE_SHARE = 0.3
+STEP = 0.04
+NOISE = -1
+NO_ANSWER = -1.0
+
+CLUSTER, RIDGE, NEAREST = 0, 1, 2
+BASES = ("a cluster of like jobs", "ridge regression", "the most similar job")
+
+
+class SimilarJobs(Composite):
+    """Predicts from the last 2,000 started jobs; the median is the prediction of the published method."""
+
+    name = "similar jobs"
+
+    def __init__(self) -> None:
+        self._history = LatestRows(HISTORY, PUBLISHED)
+        self._spread = WaitSpread()
+
+    def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
+        """Learn the waits of jobs that started."""
+        self._spread.learn(outcome)
+        self._history.add(outcome.questions.rows[:, :PUBLISHED], outcome.wait_s)
+
+    def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
+        """Return the expected waits; 0 while no job has started."""
+        wait_s, basis = np.zeros(len(question)), ("no job has started yet",) * len(question)
+        if len(self._history):
+            scale = scales(self._history.rows, self._history.wait_s)
+            answers = [self._answer(row, scale) for row in question.rows[:, :PUBLISHED]]
+            wait_s, basis = np.array([answer for answer, _ in answers]), tuple(BASES[basis] for _, basis in answers)
+        return self._spread.around(question, wait_s, basis)
+
+    def _answer(self, question: Float64, scale: Float64) -> tuple[float, int]:
+        """Return the wait [s] and the index of its basis in BASES."""
+        rows, wait_s = self._history.rows, self._history.wait_s
+        distance = distances(rows, scale, question)
+        clustered_s = clustered_wait_s(distance, wait_s)
+        if clustered_s != NO_ANSWER:
+            return clustered_s, CLUSTER
+        farthest = FARTHEST
+        while farthest < 1 and np.count_nonzero(distance < farthest) <= FEWEST * PUBLISHED:
+            farthest += FARTHER_BY
+        near = distance < farthest
+        if np.count_nonzero(near) >= FEWEST:
+            fitted_s = ridge_at(rows[near], wait_s[near], question)
+            if fitted_s > 0:
+                return fitted_s, RIDGE
+        return float(wait_s[distance.argmin()]), NEAREST
+
+    def parts(self) -> Mapping[str, Restorable]:
+        """Return the last jobs and the errors."""
+        return {"history": self._history, "spread": self._spread}
 
 
 class LatestRows:
@@ -66,236 +126,75 @@ class LatestRows:
         return self._wait_s[self._end - len(self) : self._end]
 
 
-@kernel
 def scales(rows: Float64, wait_s: Float64) -> Float64:
     """Return by what to multiply the differences of each feature, float64[width].
 
     That is the absolute correlation with the wait over the range; the distance of any two of `rows` is then 1 at most.
     """
-    width = rows.shape[1]
-    scale = np.zeros(width)
-    weight = np.zeros(width)
-    off_s = wait_s - wait_s.mean()
-    for feature in range(width):
-        # A contiguous column is read several times faster.
-        column = rows[:, feature].copy()
-        extent = column.max() - column.min()
-        if extent > 0:
-            weight[feature] = _correlation(column - column.mean(), off_s)
-            scale[feature] = weight[feature] / extent
-    return scale / weight.sum() if weight.sum() > 0 else scale
+    extent = np.ptp(rows, axis=0)
+    off, off_s = rows - rows.mean(axis=0), wait_s - wait_s.mean()
+    both = np.sqrt((off**2).sum(axis=0) * (off_s**2).sum())
+    weight = np.where(extent > 0, _quotient(np.abs(off_s @ off), both), 0.0)
+    return _quotient(weight, extent) / (weight.sum() or 1.0)
 
 
-@kernel
-def _correlation(x: Float64, y: Float64) -> float:
-    """Return the absolute correlation of two columns of mean 0; 0 if one of them is constant."""
-    product = x_square = y_square = 0.0
-    for row in range(len(x)):
-        product += x[row] * y[row]
-        x_square += x[row] * x[row]
-        y_square += y[row] * y[row]
-    both = np.sqrt(x_square * y_square)
-    return float(abs(product) / both) if both > 0 else 0.0
+def _quotient(value: Float64, divisor: Float64) -> Float64:
+    """Return 0 where the divisor is 0."""
+    return np.divide(value, divisor, out=np.zeros_like(value), where=divisor > 0)
 
 
-@kernel
-def distances(rows: Float64, scale: Float64, questions: Float64) -> Float64:
-    """Return the root of the scaled Manhattan distance of each row from `questions`, float64[n]."""
-    distance = np.zeros(len(rows))
-    for number in range(len(rows)):
-        for feature in range(len(scale)):
-            distance[number] += scale[feature] * abs(rows[number, feature] - questions[feature])
-        distance[number] = np.sqrt(distance[number])
-    return distance
+def distances(rows: Float64, scale: Float64, question: Float64) -> Float64:
+    """Return the root of the scaled Manhattan distance of each row from the question, float64[n]."""
+    return np.sqrt(np.abs(rows - question) @ scale)
 
 
-REACH = 0.04
-"""Two points of a cluster are so near: difference in distance plus difference in wait over the range of waits."""
-NEAR = 0.2
-NOISE_SHARE = 0.3
-STEP = 0.04
-NOISE = -1
-NO_ANSWER = -1.0
-
-
-@kernel
 def clustered_wait_s(distance: Float64, wait_s: Float64) -> float:
-    """Return the weighted mean wait of the most similar jobs, NO_ANSWER unless they are similar and agree."""
-    extent_s = wait_s.max() - wait_s.min()
-    limit = np.partition(distance, len(distance) // 100)[len(distance) // 100]
-    near = np.flatnonzero(distance <= limit)[: len(distance) // 100 + 1]
-    label = clusters(distance[near], wait_s[near] / (extent_s if extent_s > 0 else 1.0))
-    if not _tight(distance[near].mean(), label):
+    """Return the weighted mean wait of the most similar jobs, NO_ANSWER unless they are similar and agree.
+
+    They agree if the nearest hundredth are alike, the less so the fewer noise points are among them. The answer is of
+    the ring of width STEP whose waits spread least, of those that hold two jobs.
+    """
+    hundredth = len(distance) // 100
+    near = np.flatnonzero(distance <= np.partition(distance, hundredth)[hundredth])[: hundredth + 1]
+    label = clusters(distance[near], wait_s[near] / (np.ptp(wait_s) or 1.0))
+    noise, mean_distance = label == NOISE, distance[near].mean()
+    most_noise = NOISE_SHARE * np.count_nonzero(~noise) / max(len(np.unique(label)) - 1, 1)
+    if mean_distance > NEAR if noise.any() else mean_distance >= NEAR + 0.1:
         return NO_ANSWER
-    kept = np.ones(len(distance), dtype=np.bool_)
-    kept[near[label == NOISE]] = False
-    return _steadiest_mean(distance[kept], wait_s[kept], distance.min())
+    if noise.any() and np.count_nonzero(noise) >= most_noise:
+        return NO_ANSWER
+    kept = np.ones(len(distance), np.bool_)
+    kept[near[noise]] = False
+    nearest, distance, wait_s = distance.min(), distance[kept], wait_s[kept]
+    answer, least = NO_ANSWER, np.inf
+    for ring in range(math.ceil((NEAR - STEP - nearest) / STEP)):
+        begin = nearest + ring * STEP
+        inside = (distance >= begin) & (distance < begin + STEP)
+        if np.count_nonzero(inside) > 1 and (spread := wait_s[inside].std()) < least:
+            answer, least = float(np.average(wait_s[inside], weights=np.exp(-(distance[inside] ** 2)))), spread
+    return answer
 
 
-@kernel
 def clusters(distance: Float64, share: Float64) -> Int64:
     """Return each point's cluster, NOISE for one alone: DBSCAN with two points to a core, links within REACH."""
+    near = np.abs(distance[:, None] - distance) + np.abs(share[:, None] - share) <= REACH
     label = np.full(len(distance), NOISE)
-    unseen = np.empty(len(distance), dtype=np.int64)
     for first in range(len(distance)):
-        if label[first] == NOISE:
-            unseen[0] = first
-            left = 1
-            while left > 0:
-                left -= 1
-                left = _link(unseen, left, first, label, np.abs(distance - distance[unseen[left]]), share)
+        if label[first] != NOISE or np.count_nonzero(near[first]) == 1:
+            continue
+        unseen = [first]
+        while unseen:
+            found = np.flatnonzero(near[unseen.pop()] & (label == NOISE))
+            label[found] = first
+            unseen += found.tolist()
     return label
 
 
-@kernel
-def _link(unseen: Int64, left: int, first: int, label: Int64, apart: Float64, share: Float64) -> int:
-    """Label the noise points within reach of the point at `left` of `unseen`; return their number."""
-    point = unseen[left]
-    for other in range(len(label)):
-        if other != point and label[other] == NOISE and apart[other] + abs(share[other] - share[point]) <= REACH:
-            label[point] = label[other] = first
-            unseen[left] = other
-            left += 1
-    return left
-
-
-@kernel
-def _tight(mean_distance: float, label: Int64) -> bool:
-    """Tell whether the nearest jobs are alike, the less so the fewer noise points are among them."""
-    noise_count = (label == NOISE).sum()
-    if noise_count == 0:
-        return bool(mean_distance < NEAR + 0.1)
-    found = max(len(np.unique(label)) - 1, 1)
-    return bool(mean_distance <= NEAR and noise_count < NOISE_SHARE * (len(label) - noise_count) / found)
-
-
-@kernel
-def _steadiest_mean(distance: Float64, wait_s: Float64, nearest: float) -> float:
-    """Return the weighted mean of the ring of width STEP whose waits spread least; NO_ANSWER if none holds two jobs."""
-    answer, least = NO_ANSWER, np.inf
-    for ring in range(int(np.ceil((NEAR - STEP - nearest) / STEP))):
-        begin = nearest + ring * STEP
-        inside = (distance >= begin) & (distance < begin + STEP)
-        if inside.sum() > 1 and wait_s[inside].std() < least:
-            least = wait_s[inside].std()
-            weight = np.exp(-(distance[inside] ** 2))
-            answer = (weight * wait_s[inside]).sum() / weight.sum()
-    return float(answer)
-
-
-PENALTY = 0.1
-
-
-@kernel
-def ridge_at(rows: Float64, value: Float64, questions: Float64) -> float:
-    """Return predictions for `questions` by a ridge regression of `value` on the standardised features of `rows`."""
-    standard, mean, deviation = _standardised(rows)
-    middle = value.mean()
-    products, towards = _normal_equations(standard, value - middle)
-    coefficient = solved(products, towards)
-    return float(middle + (coefficient * (questions - mean) / deviation).sum())
-
-
-@kernel
-def _standardised(rows: Float64) -> tuple[Float64, Float64, Float64]:
-    """Return the rows with columns of mean 0 and deviation 1, and what the means and deviations were."""
-    mean, deviation = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
-    standard = rows.copy()
-    for feature in range(rows.shape[1]):
-        mean[feature] = rows[:, feature].mean()
-        spread = rows[:, feature].std()
-        if spread > 0:
-            deviation[feature] = spread
-        standard[:, feature] = (rows[:, feature] - mean[feature]) / deviation[feature]
-    return standard, mean, deviation
-
-
-@kernel
-def _normal_equations(standard: Float64, value: Float64) -> tuple[Float64, Float64]:
-    """Return the penalised matrix of products, its lower half, and the right-hand side."""
-    width = standard.shape[1]
-    products, towards = PENALTY * np.eye(width), np.zeros(width)
-    for number in range(len(standard)):
-        for feature in range(width):
-            towards[feature] += standard[number, feature] * value[number]
-            for other in range(feature + 1):
-                products[feature, other] += standard[number, feature] * standard[number, other]
-    return products, towards
-
-
-@kernel
-def solved(lower: Float64, towards: Float64) -> Float64:
-    """Return x of A x = `towards` by Cholesky's factors; of A, positive definite, the lower half is overwritten."""
-    width = len(towards)
-    x = towards.copy()
-    for row in range(width):
-        for column in range(row + 1):
-            left = lower[row, column] - (lower[row, :column] * lower[column, :column]).sum()
-            lower[row, column] = np.sqrt(left) if row == column else left / lower[column, column]
-        x[row] = (x[row] - (lower[row, :row] * x[:row]).sum()) / lower[row, row]
-    for row in range(width - 1, -1, -1):
-        x[row] = (x[row] - (lower[row + 1 :, row] * x[row + 1 :]).sum()) / lower[row, row]
-    return x
-
-
-HISTORY = 2000
-FEWEST = 10
-FARTHEST, FARTHER_BY = 0.6, 0.1
-
-CLUSTER, RIDGE, NEAREST = 0, 1, 2
-BASES = ("a cluster of like jobs", "ridge regression", "the most similar job")
-
-
-class SimilarJobs(Composite):
-    """Predicts from the last 2,000 started jobs; the median is the prediction of the published method."""
-
-    name = "similar jobs"
-
-    def __init__(self) -> None:
-        self._history = LatestRows(HISTORY, PUBLISHED)
-        self._spread = WaitSpread()
-
-    def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
-        """Learn the waits of jobs that started."""
-        self._spread.learn(outcome)
-        self._history.add(outcome.questions.rows[:, :PUBLISHED], outcome.wait_s)
-
-    def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
-        """Return the expected waits; 0 while no job has started."""
-        wait_s, basis = np.zeros(len(question)), ("no job has started yet",) * len(question)
-        if len(self._history):
-            rows = np.ascontiguousarray(question.rows[:, :PUBLISHED])
-            wait_s, number = _published(self._history.rows, self._history.wait_s, rows)
-            basis = tuple(BASES[each] for each in number)
-        return self._spread.around(question, wait_s, basis)
-
-    def parts(self) -> Mapping[str, Restorable]:
-        """Return the last jobs and the errors."""
-        return {"history": self._history, "spread": self._spread}
-
-
-@kernel
-def _published(rows: Float64, wait_s: Float64, questions: Float64) -> tuple[Float64, Int64]:
-    """Return the predicted wait [s] for each question row, and its index in BASES."""
-    scale = scales(rows, wait_s)
-    predicted_s, basis = np.empty(len(questions)), np.zeros(len(questions), dtype=np.int64)
-    for number in range(len(questions)):
-        distance = distances(rows, scale, questions[number])
-        predicted_s[number] = clustered_wait_s(distance, wait_s)
-        if predicted_s[number] == NO_ANSWER:
-            predicted_s[number], basis[number] = _fitted(rows, wait_s, questions[number], distance)
-    return predicted_s, basis
-
-
-@kernel
-def _fitted(rows: Float64, wait_s: Float64, questions: Float64, distance: Float64) -> tuple[float, int]:
-    """Return the wait by ridge regression; the wait of the nearest job if that is negative."""
-    farthest = FARTHEST
-    while farthest < 1 and (distance < farthest).sum() <= FEWEST * PUBLISHED:
-        farthest += FARTHER_BY
-    near = distance < farthest
-    if near.sum() >= FEWEST:
-        fitted_s = ridge_at(rows[near], wait_s[near], questions)
-        if fitted_s > 0:
-            return fitted_s, RIDGE
-    return wait_s[distance.argmin()], NEAREST
+def ridge_at(rows: Float64, value: Float64, question: Float64) -> float:
+    """Return the prediction by a ridge regression of `value` on the standardised features of `rows`."""
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    deviation[deviation == 0] = 1.0
+    standard, middle = (rows - mean) / deviation, value.mean()
+    products = standard.T @ standard + PENALTY * np.eye(rows.shape[1])
+    coefficient = np.linalg.solve(products, standard.T @ (value - middle))
+    return float(middle + coefficient @ ((question - mean) / deviation))
