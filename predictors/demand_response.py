@@ -9,18 +9,21 @@ The file is TOML; times without an offset are on the site's clock:
     reason = "the grid asks"
 """
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S
+from offpeak.model.description import Description, Text, WrongEntry, read_by
 from offpeak.model.facility import PowerCap
+from offpeak.settings.kinds import number
 from offpeak.settings.plan import PlanSettings
 from offpeak.text import counted
 
@@ -36,47 +39,50 @@ class CapEvent:
 
 MOST = 1e12
 """A larger number is no power, in any unit."""
-EVENT_KEYS = ("begin", "end", "cap_w", "reason")
-EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00, end, cap_w = 40000 and reason = "..."'
+
+
+class EventsFile(Description):
+    """The whole file."""
+
+    noun = "a file of events"
+    examples: ClassVar = {"event": '[{ begin = 2026-11-22T17:00:00+01:00, end = ..., cap_w = 40000, reason = "..." }]'}
+
+    event: list[Any] = Field(default_factory=list)
+
+
+class EventTable(Description):
+    """[[event]]: each one is read by itself, so that a wrong one hides no other."""
+
+    noun = "an event"
+    examples: ClassVar = {
+        "begin": "2026-11-22T17:00:00+01:00",
+        "end": "2026-11-22T20:00:00+01:00",
+        "cap_w": "40000",
+        "reason": '"the grid asks"',
+    }
+
+    begin: datetime
+    end: datetime
+    cap_w: Annotated[float, read_by(number(0, MOST).read)]
+    reason: Text
 
 
 def read_events(path: Path, zone: tzinfo) -> tuple[tuple[PowerCap, ...], tuple[BadInput, ...]]:
     """Return the caps of a file, and why other events cannot be read. Raises BadInput for a file without events."""
-    try:
-        document = tomllib.loads(read_bytes(path, BadInput).decode(errors="replace"))
-    except tomllib.TOMLDecodeError as problem:
-        raise BadInput(f"{path}: {problem}", hint=EVENT_EXAMPLE) from None
-    events = document.get("event", [])
-    if set(document) - {"event"} or not isinstance(events, list):
-        raise BadInput(f"{path}: has more than [[event]] in it", hint=EVENT_EXAMPLE)
+    events = EventsFile.parse(read_bytes(path, BadInput), str(path), lambda file: file.event)
     caps, problems = list[PowerCap](), list[BadInput]()
-    for number, event in enumerate(events, 1):
+    for at, entry in enumerate(events, 1):
         try:
-            caps.append(_cap(event, f"{path}: event {number}", zone, str(path)))
+            with EventTable.problems_in(f"{path}: event {at}"):
+                event = EventTable.model_validate(entry)
+                times = [time if time.tzinfo else time.replace(tzinfo=zone) for time in (event.begin, event.end)]
+                from_s, until_s = (int(time.timestamp()) for time in times)
+                if until_s <= from_s:
+                    raise WrongEntry("ends before it begins", hint="end is a time behind begin")
+                caps.append(PowerCap(from_s, until_s, int(event.cap_w), event.reason, str(path)))
         except BadInput as problem:
             problems.append(problem)
     return tuple(caps), tuple(problems)
-
-
-def _cap(event: Any, where: str, zone: tzinfo, source: str) -> PowerCap:
-    if not isinstance(event, dict) or set(event) != set(EVENT_KEYS):
-        odd = sorted(set(event) ^ set(EVENT_KEYS)) if isinstance(event, dict) else []
-        raise BadInput(f"{where}: has not just {', '.join(EVENT_KEYS)}: {', '.join(odd)}", hint=EVENT_EXAMPLE)
-    from_s, until_s = (_event_time_s(event[key], f"{where}: {key}", zone) for key in ("begin", "end"))
-    cap_w, reason = event["cap_w"], event["reason"]
-    if until_s <= from_s:
-        raise BadInput(f"{where}: ends before it begins", hint="end is a time behind begin")
-    if isinstance(cap_w, bool) or not isinstance(cap_w, int | float) or not 0 <= cap_w < MOST:
-        raise BadInput(f"{where}: cap_w: {cap_w!r} is not a power", hint="write watts as a number, such as 40000")
-    if not isinstance(reason, str):
-        raise BadInput(f"{where}: reason: {reason!r} is not text", hint=EVENT_EXAMPLE)
-    return PowerCap(from_s, until_s, int(cap_w), reason, source)
-
-
-def _event_time_s(written: Any, where: str, zone: tzinfo) -> int:
-    if not isinstance(written, datetime):
-        raise BadInput(f"{where}: {written!r} is not a time", hint="write it without quotes: 2026-11-22T17:00:00+01:00")
-    return int((written if written.tzinfo else written.replace(tzinfo=zone)).timestamp())
 
 
 @dataclass(frozen=True)

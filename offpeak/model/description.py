@@ -5,7 +5,8 @@ one line, `file: key: what is wrong`, and its hint is what to write instead.
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
@@ -45,8 +46,16 @@ class Description(TableModel):
     @classmethod
     def parse(cls, text: bytes, file: str, build: Callable[[Self], Built]) -> Built:
         """Return what `build` makes of the file's tables. Raises `error` with file, key and hint for what is wrong."""
-        try:
+        with cls.problems_in(file):
             return build(cls.model_validate(_parse_toml(text, next(iter(cls.examples.items()), ("a", '"b"')))))
+
+    @classmethod
+    @contextmanager
+    def problems_in(cls, place: str) -> Iterator[None]:
+        """Raise `error` with the place, the key and a hint for what is wrong with tables that are read meanwhile."""
+        try:
+            yield
+            return
         except WrongEntry as problem:
             what, hint = _line(problem.key, problem), problem.hint
         except ValidationError as invalid:
@@ -54,7 +63,7 @@ class Description(TableModel):
             # A key in a wrong spelling is missing, too: what is written says more.
             unknown = (problem for problem in problems if problem["type"] == "extra_forbidden")
             what, hint = _explain(next(unknown, problems[0]), cls)
-        raise cls.error(f"{file}: {what}", hint=hint)
+        raise cls.error(f"{place}: {what}", hint=hint)
 
 
 def read_by(parse: Callable[[Any], object]) -> BeforeValidator:
@@ -115,11 +124,10 @@ def _explain(problem: ErrorDetails, shape: type[Description]) -> tuple[str, str]
     if problem["type"] == "missing":
         return _line(place[:-1], f"{name} is missing"), f"add {_example(shape, place)}"
     if problem["type"] in ("model_type", "dict_type"):
-        return _line(place, "is not a table"), f"write {_example(shape, place).removeprefix('write ')}"
-    if problem["type"] in ("list_type", "tuple_type"):
-        hint = f"write {_example(shape, place)}" if name in shape.examples else shape.page
-        return _line(place, f"{written!r} is not a list"), hint
-    return _line(place, f"{written!r}: {problem['msg'].lower()}"), shape.page
+        return _line(place, "is not a table"), f"write {_example(shape, place)}" if place else shape.page
+    is_list = problem["type"] in ("list_type", "tuple_type")
+    what = f"{written!r} is not a list" if is_list else f"{written!r}: {problem['msg'].lower()}"
+    return _line(place, what), f"write {_example(shape, place)}" if name in shape.examples else shape.page
 
 
 def _line(place: tuple[Key, ...], what: object) -> str:

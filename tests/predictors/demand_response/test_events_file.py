@@ -37,13 +37,13 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("cap_w = 40000", 'cap_w = "40kW"', "event 1: cap_w: '40kW' is not a power"),
-        ("cap_w = 40000", "cap_w = -1", "event 1: cap_w: -1 is not a power"),
-        ("cap_w = 40000\n", "", "has not just begin, end, cap_w, reason: cap_w"),
-        ("reason =", "because =", "because, reason"),
+        ("cap_w = 40000", 'cap_w = "40kW"', "event 1: cap_w: '40kW' is not a number"),
+        ("cap_w = 40000", "cap_w = -1", "event 1: cap_w: -1 is out of range"),
+        ("cap_w = 40000\n", "", "event 1: cap_w is missing; add cap_w = 40000"),
+        ("reason =", "because =", "because: is not a key of an event"),
         ("2026-11-22T20:00:00", "2026-11-22T10:00:00", "ends before it begins"),
-        ("2026-11-22T20:00:00", '"tonight"', "end: 'tonight' is not a time"),
-        ("[[event]]", "[[events]]", "has more than [[event]] in it"),
+        ("2026-11-22T20:00:00", '"tonight"', "end: 'tonight': input should be a valid datetime"),
+        ("[[event]]", "[[events]]", "events: is not a key of a file of events; did you mean event?"),
         ("[[event]]", "[[event", "Expected"),
     ],
 )
@@ -53,6 +53,14 @@ def test_invalid_events_file_is_refused(tmp_path, old, new, message):
     assert message in refused.problem
     assert "\n" not in refused.problem
     assert refused.events == ()
+
+
+def test_an_event_that_is_no_table_hides_no_other(tmp_path):
+    caps, (problem,) = read_events(
+        written(tmp_path, 'event = ["now", { ' + ", ".join(EVENT.split("\n")[1:5]) + " }]"), ZONE
+    )
+    assert [cap.cap_w for cap in caps] == [40_000]
+    assert "event 1: is not a table" in str(problem)
 
 
 def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
