@@ -120,20 +120,14 @@ KEPT_NODE_ORDERS = (*NODE_ORDERS, str(NodeChange.CLOSE), str(NodeChange.WITHDRAW
 """The orders that show that a node would sleep, when they are refused: the first of them closes the node to jobs."""
 
 
-def done_orders(connection: Connection, span: TimeRange, orders: Sequence[str]) -> list[float]:
-    """Return the times [Unix s] of offpeak's own orders of these kinds, to queues or to nodes, that were done."""
-    at = intents.c.at_unix_s
-    given = intents.c.order.in_(orders) & ~intents.c.by.startswith(ADMIN, autoescape=True)
-    found = select(at).join(outcomes).where(_within(intents, span), given, outcomes.c.result == "done")
-    return list(connection.execute(found.order_by(at)).scalars())
-
-
-def refused_orders(connection: Connection, span: TimeRange, orders: Sequence[str], rule: str) -> list[float]:
-    """Return the times [Unix s] of offpeak's own orders of these kinds that the rule of the door refused."""
-    at = refusals.c.at_unix_s
-    given = refusals.c.order.in_(orders) & ~refusals.c.by.startswith(ADMIN, autoescape=True)
-    found = select(at).where(_within(refusals, span), given, refusals.c.rule == rule)
-    return list(connection.execute(found.order_by(at)).scalars())
+def own_orders(connection: Connection, span: TimeRange, orders: Sequence[str], rule: str = "") -> list[float]:
+    """Return the times [Unix s] of offpeak's own orders of these kinds, to queues or to nodes, that were done, or
+    instead those that a rule of the door refused."""
+    table = refusals if rule else intents
+    at, own = table.c.at_unix_s, ~table.c.by.startswith(ADMIN, autoescape=True)
+    found = select(at).where(_within(table, span), table.c.order.in_(orders), own).order_by(at)
+    which = found.where(refusals.c.rule == rule) if rule else found.join(outcomes).where(outcomes.c.result == "done")
+    return list(connection.execute(which).scalars())
 
 
 def last_written_unix_s(connection: Connection) -> float | None:

@@ -5,10 +5,11 @@ chooses the model for one log: the setting first, then the measurements of the l
 """
 
 import csv
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -29,56 +30,36 @@ HEADER_HINT = f"the first line says what the first column is: {POWER_FILE_HEADER
 
 
 def read_job_power(path: Path, jobs: Jobs) -> Float64:
-    """Return each job's draw per node [W], float64[n], from CSV with one of HEADERS. Raises BadInput without one."""
+    """Return each job's draw per node [W], float64[n], from CSV with one of the headers. Raises BadInput."""
     rows = csv.reader(read_bytes(path, BadInput).decode(errors="replace").splitlines())
-    by = _key_column(next(rows, []), path)
-    table = _read_power_table(rows, path)
-    keys = jobs.job_id if by == "job_id" else jobs.user
+    header = [name.strip() for name in next(rows, [])]
+    if ",".join(header) not in POWER_FILE_HEADERS:
+        raise BadInput(f"{path}:1: the header is {','.join(header)[:60]!r}", hint=HEADER_HINT)
+    table: dict[int, float] = {}
+    for line, fields in enumerate(rows, 2):
+        if not fields:
+            continue
+        try:
+            key, power_w = map(float, fields)
+        except ValueError:
+            key = power_w = math.nan
+        if not (key.is_integer() and abs(key) <= LARGEST_KEY and 0 < power_w <= HIGHEST_NODE_W):
+            what = f"not a whole number and a power above zero and below 1 MW: {','.join(fields)[:60]!r}"
+            hint = "write the number and the watts per node without a unit, such as 7,250"
+            raise BadInput(f"{path}:{line}: {what}", hint=hint)
+        if key in table:
+            raise BadInput(f"{path}:{line}: {key:.0f} is there twice", hint="keep one line for each")
+        table[int(key)] = power_w
+    keys = jobs.job_id if header[0] == "job_id" else jobs.user
     known = np.array(sorted(table), np.int64)
     missing = ~np.isin(keys, known)
     if missing.any():
         first = int(keys[missing][0])
         jobs_without = counted(int(np.count_nonzero(missing)), "job")
-        message = f"{path}: no power in it for {jobs_without}, the first is of {by} {first}"
+        message = f"{path}: no power in it for {jobs_without}, the first is of {header[0]} {first}"
         raise BadInput(message, hint=f"add a line such as {first},250")
-    power_w = np.array([table[key] for key in known.tolist()])
-    return power_w[np.searchsorted(known, keys)]
-
-
-def _key_column(header: list[str], path: Path) -> Literal["job_id", "user"]:
-    match [name.strip() for name in header]:
-        case ["job_id", "watts_per_node"]:
-            return "job_id"
-        case ["user", "watts_per_node"]:
-            return "user"
-    raise BadInput(f"{path}:1: the header is {','.join(header)[:60]!r}", hint=HEADER_HINT)
-
-
-def _read_power_table(rows: Iterator[list[str]], path: Path) -> dict[int, float]:
-    table: dict[int, float] = {}
-    for line, fields in enumerate(rows, 2):
-        if not fields:
-            continue
-        row = _parse_power_row(fields)
-        if row is None:
-            message = (
-                f"{path}:{line}: not a whole number and a power above zero and below 1 MW: {','.join(fields)[:60]!r}"
-            )
-            raise BadInput(message, hint="write the number and the watts per node without a unit, such as 7,250")
-        if row[0] in table:
-            raise BadInput(f"{path}:{line}: {row[0]} is there twice", hint="keep one line for each")
-        table[row[0]] = row[1]
-    return table
-
-
-def _parse_power_row(fields: list[str]) -> tuple[int, float] | None:
-    try:
-        key, power_w = map(float, fields)
-    except ValueError:
-        return None
-    return (
-        (int(key), power_w) if abs(key) <= LARGEST_KEY and key.is_integer() and 0 < power_w <= HIGHEST_NODE_W else None
-    )
+    power_w_of = np.array([table[key] for key in known.tolist()])
+    return power_w_of[np.searchsorted(known, keys)]
 
 
 POWER_MODEL_EXAMPLES = "measured, constant:250W, uniform:100W-300W, classes:100W,200W,300W or file:FILE"

@@ -1,10 +1,6 @@
 """A price or a carbon intensity over time: a piecewise constant series with explicit gaps.
 
 `usual_lengths` finds how long each row of a file holds, so that a missing row becomes a gap.
-
-Integrals of energy, money and CO2 are exact, in compiled kernels. Power is constant while a job runs, so the cost of a
-job is its power times the integral of the price over its run. The cost of idle units is their power times (units x
-integral over the period - sum of the jobs' units x integrals).
 """
 
 from dataclasses import dataclass, replace

@@ -133,10 +133,10 @@ def read_lever_days(connection: Connection, edges_s: Int64, site: LeverSite) -> 
     span, agent = TimeRange(float(edges_s[0]), float(edges_s[-1])), site.settings.agent
 
     def done(orders: Sequence[str]) -> NDArray[np.bool_]:
-        return np.asarray(np.histogram(records.done_orders(connection, span, orders), edges_s)[0] > 0)
+        return np.asarray(np.histogram(records.own_orders(connection, span, orders), edges_s)[0] > 0)
 
     def kept(orders: Sequence[str]) -> NDArray[np.bool_]:
-        return np.asarray(np.histogram(records.refused_orders(connection, span, orders, MODE_RULE), edges_s)[0] > 0)
+        return np.asarray(np.histogram(records.own_orders(connection, span, orders, MODE_RULE), edges_s)[0] > 0)
 
     ordered, slept = done(records.QUEUE_ORDERS), done(records.NODE_ORDERS)
     orders_kept, sleep_kept = kept(records.QUEUE_ORDERS), kept(records.KEPT_NODE_ORDERS)
