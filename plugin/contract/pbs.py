@@ -24,7 +24,7 @@ from offpeak.plugin.pbs.openpbs_server import (
     Formula,
     parse_formula,
 )
-from offpeak.plugin.pbs.rights import order_keys
+from offpeak.plugin.pbs.rights import SchedConfig, is_ever_true, order_keys
 from offpeak.plugin.scheduler.node import Node, NodeUse
 
 SHORTEST_CHECK_S, LONGEST_CHECK_S = 60, 600
@@ -35,6 +35,7 @@ LONGEST_CYCLE_S = HOUR_S
 SHOWN_NODES = 5
 
 _SETTING = re.compile(r"^\s*(\w+)\s*:?\s+(.+?)\s*$", re.MULTILINE)
+_TIME = re.compile(r"\s+(all|prime|non_prime)$", re.IGNORECASE)
 
 DANGER, FAULT, ADVICE = Severity.DANGER, Severity.FAULT, Severity.ADVICE
 
@@ -55,7 +56,7 @@ class PbsContract:
     user: pbs_jobs.PbsUser
     may_order: bool = True
     hidden_jobs: tuple[str, str] | None = None
-    sched_config: Mapping[str, str] = field(default_factory=dict)
+    sched_config: SchedConfig = field(default_factory=dict)
     hidden_config: str = ""
     resources: frozenset[str] = frozenset()
     hooks: frozenset[str] | None = None
@@ -78,10 +79,16 @@ class PbsContract:
         return f"{look}; start pbs_mom there: `systemctl restart pbs`" if "down" in native_state else look
 
 
-def parse_sched_config(text: str) -> dict[str, str]:
-    """Return the settings of sched_config without the time for which they hold; `job_sort_key: "a HIGH" ALL`."""
-    found = {name: re.sub(r"\s+(ALL|all|prime|non_prime)$", "", value) for name, value in _SETTING.findall(text)}
-    return {name: value.strip('"') for name, value in found.items()}
+def parse_sched_config(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the values of each setting of sched_config, such as `job_sort_key: "a HIGH" ALL`, in their order.
+
+    A setting may have a value of its own in prime time, and some have several.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in _SETTING.findall(text):
+        alone = _TIME.sub("", value).strip().strip('"')
+        found[name] = (*found.get(name, ()), alone)
+    return found
 
 
 @rule("query_other_jobs", DANGER, "a node whose jobs are hidden looks free", "{subject}", for_queue=True)
@@ -245,8 +252,9 @@ def _failures(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     "write `smp_cluster_dist: pack` into sched_config, then kill -HUP pbs_sched",
 )
 def _spread_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
-    if (way := contract.sched_config.get("smp_cluster_dist", "pack")) != "pack":
-        yield Breach(f"smp_cluster_dist: {way} in sched_config")
+    for way in dict.fromkeys(contract.sched_config.get("smp_cluster_dist", ())):
+        if way != "pack":
+            yield Breach(f"smp_cluster_dist: {way} in sched_config")
 
 
 @rule(
@@ -256,9 +264,9 @@ def _spread_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     'write `node_sort_key: "sort_priority HIGH" ALL` into sched_config, then kill -HUP pbs_sched',
 )
 def _emptiest_first(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
-    key = contract.sched_config.get("node_sort_key", "")
-    if re.search(r"\bHIGH\s+unused|\bLOW\s+assigned", key):
-        yield Breach(f"node_sort_key: {key} in sched_config")
+    for key in dict.fromkeys(contract.sched_config.get("node_sort_key", ())):
+        if re.search(r"\bHIGH\s+unused|\bLOW\s+assigned", key):
+            yield Breach(f"node_sort_key: {key} in sched_config")
 
 
 @rule(
@@ -378,7 +386,7 @@ def _no_requeue(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
 )
 def _load_balancing(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     for name in ("load_balancing", "load_balancing_rr"):
-        if contract.sched_config.get(name, "").lower() == "true":
+        if is_ever_true(contract.sched_config, name):
             yield Breach(f"{name}: true in sched_config")
 
 

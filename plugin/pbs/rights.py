@@ -4,7 +4,7 @@ sched_config in sched_priv says whether there is fair share, and by what. Only r
 let the agent's group into that folder.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from offpeak.plugin.pbs.commands import AttributesByName, as_int
@@ -18,16 +18,25 @@ EACH_JOB = "each job"
 """In the place of an entity: no job is moved."""
 
 
-def order_keys(sched_config: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the settings of sched_config that order jobs."""
-    fair_share = ("fair_share",) if sched_config.get("fair_share", "").lower() == "true" else ()
+SchedConfig = Mapping[str, Sequence[str]]
+"""The settings of sched_config, each with the values that it has in prime time and outside it."""
+
+
+def is_ever_true(sched_config: SchedConfig, name: str) -> bool:
+    """Whether a setting is true at any time."""
+    return any(value.lower() == "true" for value in sched_config.get(name, ()))
+
+
+def order_keys(sched_config: SchedConfig) -> tuple[str, ...]:
+    """Return the settings of sched_config that order jobs at any time."""
+    fair_share = ("fair_share",) if is_ever_true(sched_config, "fair_share") else ()
     return (*fair_share, "job_sort_key") if "job_sort_key" in sched_config else fair_share
 
 
-def read_fair_share_entity(sched_config: Mapping[str, str]) -> str:
+def read_fair_share_entity(sched_config: SchedConfig) -> str:
     """Return by what the scheduler shares: euser, queue, Account_Name and so on; "" without fair share."""
-    is_shared = sched_config.get("fair_share", "").lower() == "true"
-    return sched_config.get("fairshare_entity", "euser") if is_shared else ""
+    entity = sched_config.get("fairshare_entity", ("euser",))[-1]
+    return entity if is_ever_true(sched_config, "fair_share") else ""
 
 
 def with_priority_classes(jobs: Iterable[PbsJob], queues: AttributesByName, entity: str) -> tuple[PbsJob, ...]:

@@ -23,7 +23,7 @@ from offpeak.plugin.pbs import commands as pbs
 from offpeak.plugin.pbs import jobs as pbs_jobs
 from offpeak.plugin.pbs.demand import StartChance, with_demand
 from offpeak.plugin.pbs.reservations import ReservedNodes
-from offpeak.plugin.pbs.rights import read_fair_share_entity, with_priority_classes
+from offpeak.plugin.pbs.rights import SchedConfig, read_fair_share_entity, with_priority_classes
 from offpeak.plugin.scheduler.job import JobState
 from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import (
@@ -286,7 +286,7 @@ class PbsScheduler(ABC):
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         """Return the command that moves jobs and how that is known, and the contract with what the dialect adds."""
 
-    def _read_sched_config(self) -> dict[str, str] | None:
+    def _read_sched_config(self) -> SchedConfig | None:
         """Return the settings of the scheduler, {} without such a file, None where this user may not read it."""
         try:
             return parse_sched_config(self._sched_config().read_text(encoding="utf-8", errors="replace"))

@@ -205,13 +205,14 @@ def find_other_scheduler(processes: Path) -> str:
 
 def _method_of_config(file: Path) -> ReorderFinding:
     try:
-        found = _SORT_BY.search(file.read_text(encoding="utf-8", errors="replace"))
+        found = _SORT_BY.findall(file.read_text(encoding="utf-8", errors="replace"))
     except OSError as problem:
         hint = "let offpeak's user read it, and see `home`; or set torque_order below [pbs], as under Maui or Moab"
         return ReorderFinding(ReorderMethod.NONE, f"{file}: {problem.strerror}", hint)
     hint = f"write `sort_by: high_priority_first ALL` into {file} and restart pbs_sched; under Maui or Moab, where"
     hint += ' priorities count, set torque_order = "priority" below [pbs]'
-    sort_by = found[1] if found else "nothing"
+    # In prime time there may be another one.
+    sort_by = " and ".join(dict.fromkeys(found)) or "nothing"
     if sort_by in METHOD_OF_SORT:
         return ReorderFinding(METHOD_OF_SORT[sort_by], f"pbs_sched sorts by {sort_by}")
     return ReorderFinding(ReorderMethod.NONE, f"pbs_sched sorts jobs by {sort_by}", hint)

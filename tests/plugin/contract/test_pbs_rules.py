@@ -134,6 +134,26 @@ CONFIGS = (
         "smp_cluster_dist: round_robin in sched_config: jobs",
     ),
     (OPENPBS, "node_sort_key", 'node_sort_key: "ncpus HIGH unused" ALL', "node_sort_key: ncpus HIGH unused in"),
+    # A value of prime time is not replaced by that of the other hours.
+    (
+        OPENPBS,
+        "smp_cluster_dist",
+        "smp_cluster_dist: round_robin prime\nsmp_cluster_dist: pack non_prime",
+        "smp_cluster_dist: round_robin in sched_config: jobs",
+    ),
+    (OPENPBS, "job_sort_key, fair_share", "fair_share: true prime\nfair_share: false non_prime", "by fair_share: off"),
+    (
+        TORQUE,
+        "load_balancing",
+        "sort_by: high_priority_first ALL\nload_balancing: true prime\nload_balancing: false non_prime",
+        "load_balancing: true in sched_config",
+    ),
+    (
+        TORQUE,
+        "sort_by",
+        "sort_by: high_priority_first prime\nsort_by: shortest_job_first non_prime",
+        "pbs_sched sorts jobs by high_priority_first and shortest_job_first: no known way",
+    ),
 )
 
 

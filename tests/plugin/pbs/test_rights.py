@@ -22,6 +22,8 @@ QUEUES = {"express": {"Priority": "150"}, "workq": {}}
         ("fair_share: true\tALL\nfairshare_entity: Account_Name\n", "Account_Name"),
         ("  fair_share : True ALL\n#fairshare_entity: egroup\n", "euser"),
         ("fair_share: false\tALL\nfairshare_entity: queue\n", ""),
+        ("fair_share: true prime\nfair_share: false non_prime\n", "euser"),
+        ("fair_share: false PRIME\nfair_share: true NON_PRIME\nfairshare_entity: queue\n", "queue"),
         ("", ""),
     ],
 )
