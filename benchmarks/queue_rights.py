@@ -1,8 +1,8 @@
 """Whether prices leave the rights of QOS and fair share alone, on a real slurmctld with multifactor priority.
 
-`python -m benchmarks.queue_rights` starts a cluster with slurmdbd, three QOS and two accounts, submits mixed jobs, and
-lets the queue hook write its order each time the price changes. It then compares what squeue shows with the site's own
-order, as squeue showed it without our nice values.
+`python -m benchmarks.queue_rights` starts a cluster with slurmdbd, three QOS and two accounts, submits mixed jobs, some
+of which are arrays, held or begin later, and lets the queue hook write its order each time the price changes. It then
+compares what squeue shows with the site's own order, as squeue showed it without our nice values.
 """
 
 import os
@@ -49,7 +49,9 @@ AccountingStorageEnforce=associations,qos
 """
 QOS = {"low": 0, "usual": 50, "urgent": 100}
 ACCOUNTS = ("astro", "bio")
-SHOWN = ("squeue", "--noheader", "--states=PD", "--format=%i|%Q|%y|%q|%a")
+EXTRAS = ((), (), (), (), ("--array=1-3",), ("--begin=now+1hour",), ("--begin=now+20",), ("--hold",))
+"""The options of which each job gets one: nothing, tasks, a later begin, or to be held."""
+SHOWN = ("squeue", "--noheader", "--states=PD", "--format=%A|%Q|%y|%q|%a")
 
 
 class ShownJob(NamedTuple):
@@ -79,10 +81,12 @@ class QueueRightsResult:
         )
 
 
-def measure(*, jobs: int = JOBS, changes: int = CHANGES, percent: int = 10) -> QueueRightsResult:
-    """Return what the changes of the price do to the queue of so many jobs."""
+def measure(
+    *, jobs: int = JOBS, changes: int = CHANGES, percent: int = 10, extras: Sequence[Sequence[str]] = EXTRAS
+) -> QueueRightsResult:
+    """Return what the changes of the price do to the queue of so many jobs, each with some of the `extras`."""
     with _cluster() as cluster:
-        _submit(cluster, jobs)
+        _submit(cluster, jobs, extras)
         return _follow_prices(cluster, changes, percent)
 
 
@@ -115,15 +119,15 @@ def _cluster() -> Iterator[SlurmCluster]:
         yield cluster
 
 
-def _submit(cluster: SlurmCluster, jobs: int) -> None:
+def _submit(cluster: SlurmCluster, jobs: int, extras: Sequence[Sequence[str]]) -> None:
     """Submit mixed jobs of both accounts and all QOS, of which the first take all nodes."""
     random = Random(7)
     for number in range(jobs):
         qos = random.choices(list(QOS), (5, 3, 2))[0]
         options = (f"--qos={qos}", f"--account={random.choice(ACCOUNTS)}", f"--nodes={random.randint(1, NODES)}")
         draw = random.choice((200, 300, 400, 700))
-        limit = f"--time={random.randint(2, 90)}"
-        cluster.run("sbatch", *options, limit, f"--job-name=w{draw}-{number}", "--output=/dev/null", "--exclusive",
+        options = (*options, *random.choice(extras), f"--time={random.randint(2, 90)}")
+        cluster.run("sbatch", *options, f"--job-name=w{draw}-{number}", "--output=/dev/null", "--exclusive",
                     f"--wrap=sleep {random.randint(2, 8)}")  # fmt: skip
 
 
@@ -155,7 +159,9 @@ def _follow_prices(cluster: SlurmCluster, changes: int, percent: int) -> QueueRi
 
 def _shown(cluster: SlurmCluster) -> list[ShownJob]:
     rows = (line.split("|") for line in cluster.run(*SHOWN).splitlines())
-    return [ShownJob(int(job), int(q), int(q) + int(nice), qos, account) for job, q, nice, qos, account in rows]
+    jobs = [ShownJob(int(job), int(q), int(q) + int(nice), qos, account) for job, q, nice, qos, account in rows]
+    # A held job has the priority 0, and no place.
+    return [job for job in jobs if job.priority]
 
 
 def compare(before: Sequence[ShownJob], after: Sequence[ShownJob], band: int) -> QueueRightsResult:
