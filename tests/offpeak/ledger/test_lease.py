@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 from postgres_server import new_postgres
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect
 from offpeak.errors import CannotWrite
 from offpeak.ledger.database import claiming_engine, writing_engine
-from offpeak.ledger.lease import LONGEST_S, READ, DatabaseLease, file_system_of
+from offpeak.ledger.lease import LONGEST_S, READ, DatabaseLease, file_system_of, timelines
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.clock import boot_s
@@ -401,6 +401,17 @@ def test_after_a_failover_of_the_database_nobody_acts_for_a_lease(
         second.write_intent(SLEEP, 1.0)
     pass_lease(monkeypatch)
     wait_until(lambda: writes(second), what="the end of the pause")
+
+
+@POSTGRESQL
+def test_each_server_of_an_address_is_asked_for_its_timeline(url: str) -> None:
+    server = make_url(url)
+    alone = server.set(host="127.0.0.1,127.0.0.1")
+    with_ports = server.set(host=None, port=None, query={"host": [f"127.0.0.1:{server.port}"] * 2})
+    for address, found in ((server, [0]), (alone, [0, 1, 1]), (with_ports, [0, 1, 1])):
+        engine = claiming_engine(address.render_as_string(), "test")
+        assert timelines(engine) == found
+        engine.dispose()
 
 
 @POSTGRESQL
