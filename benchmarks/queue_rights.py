@@ -124,10 +124,11 @@ def _submit(cluster: SlurmCluster, jobs: int, extras: Sequence[Sequence[str]]) -
     random = Random(7)
     for number in range(jobs):
         qos = random.choices(list(QOS), (5, 3, 2))[0]
-        options = (f"--qos={qos}", f"--account={random.choice(ACCOUNTS)}", f"--nodes={random.randint(1, NODES)}")
+        size = f"--nodes={random.randint(1, NODES)}"
+        options = (f"--qos={qos}", f"--account={random.choice(ACCOUNTS)}", size)
         draw = random.choice((200, 300, 400, 700))
-        options = (*options, *random.choice(extras), f"--time={random.randint(2, 90)}")
-        cluster.run("sbatch", *options, f"--job-name=w{draw}-{number}", "--output=/dev/null", "--exclusive",
+        extra = (*random.choice(extras), f"--time={random.randint(2, 90)}")
+        cluster.run("sbatch", *options, *extra, f"--job-name=w{draw}-{number}", "--output=/dev/null", "--exclusive",
                     f"--wrap=sleep {random.randint(2, 8)}")  # fmt: skip
 
 
