@@ -221,13 +221,9 @@ def complaints_of(program: str, result: CommandResult, jobs: Sequence[str]) -> d
         for job in set(line.split()).intersection(jobs):
             found[job] = line.removeprefix(f"{program}:").replace(job, "").strip(" .") or "refused"
     if not found:
-        raise _order_failure(program, result)
+        problem = failure(program, result)
+        raise CannotAskPbs(str(problem), hint=RIGHTS_HINT) if _REFUSED.search(str(problem)) else problem
     return found
-
-
-def _order_failure(program: str, result: CommandResult) -> CannotAskPbs:
-    problem = failure(program, result)
-    return CannotAskPbs(str(problem), hint=RIGHTS_HINT) if _REFUSED.search(str(problem)) else problem
 
 
 def one_line(text: str) -> str:

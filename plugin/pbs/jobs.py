@@ -40,7 +40,7 @@ READ_ATTEMPTS = 3
 QSTAT_CHUNK = 500
 """The number of jobs in one call of qstat: their names fit on a command line."""
 
-_SUBJOB = re.compile(r"\[\d+\]")
+_TASK = re.compile(r"\[\d+\]")
 
 NO_COMMENT = "nothing more to say"
 """PBS takes no empty comment."""
@@ -177,23 +177,29 @@ def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[P
     jobs = [job for at in range(0, len(names), QSTAT_CHUNK) for job in read(names[at : at + QSTAT_CHUNK])]
     shown = {pbs_job.job.job_id for pbs_job in jobs}
     # An array represents its subjobs.
-    shown |= {_SUBJOB.sub("[]", name) for name in shown}
+    shown |= {_TASK.sub("[]", name) for name in shown}
     if missing := [name for name in names if name not in shown]:
         message = f"qstat: does not show {', '.join(missing)}, which qselect names"
         raise pbs.CannotAskPbs(message, hint=f"compare `qselect` with `qstat -f {missing[0]}`")
     # Other names come from lines in a user's environment that look like those of a job.
     return tuple(jobs), sum(
-        name in names or _SUBJOB.sub("[]", name) in names for name in {job.job_id for job, *_ in jobs}
+        name in names or _TASK.sub("[]", name) in names for name in {job.job_id for job, *_ in jobs}
     )
 
 
-def holders(jobs: Iterable[PbsJob]) -> dict[str, list[str]]:
+def array_of(name: str) -> str:
+    """Return the array `3[].head` of the task `3[2].head`, "" for a job that is no task."""
+    array, tasks = _TASK.subn("[]", name, count=1)
+    return array if tasks else ""
+
+
+def holders(jobs: Iterable[PbsJob]) -> dict[str, list[Job]]:
     """Return the jobs that have, or may have, each node."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Job]] = {}
     for job, *_ in jobs:
         if job.state in HOLDING and job.hosts:
             for node in job.hosts.split(","):
-                found.setdefault(node, []).append(job.job_id)
+                found.setdefault(node, []).append(job)
     return found
 
 
@@ -202,10 +208,7 @@ def with_holders(nodes: Iterable[Node], jobs: Iterable[PbsJob]) -> tuple[Node, .
 
     A node's record shows no suspended job, and no job that has started since the record was read.
     """
-    held_by: dict[str, list[Job]] = {}
-    for job, *_ in jobs:
-        for host in job.hosts.split(",") if job.state in HOLDING and job.hosts else ():
-            held_by.setdefault(host, []).append(job)
+    held_by = holders(jobs)
     return tuple(
         node._replace(use=NodeUse.USED, cpus_used=max(node.cpus_used, _count_cpus(held_by[node.name], node)))
         if node.use is NodeUse.FREE and node.name in held_by

@@ -48,7 +48,7 @@ from offpeak.plugin.pbs.commands import (
     parse_json,
     requeue_permit,
 )
-from offpeak.plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, chunks_of, job_reason, with_memory
+from offpeak.plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, array_of, chunks_of, job_reason, with_memory
 from offpeak.plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
     DEFAULT_SCHEDULER,
@@ -99,7 +99,6 @@ STATES = {
 }
 
 
-_TASK = re.compile(r"\[\d+\]")
 _JOB_ID = re.compile(r"^Job Id: (.+)$", re.MULTILINE)
 _FIELD = re.compile(r"^    (\S+) = (.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -176,7 +175,7 @@ def _variables(value: str) -> Iterator[tuple[str, str]]:
 
 
 def _jobs_of_records(found: Mapping[str, Record], site_value: SiteValue) -> tuple[PbsJob, ...]:
-    split = {_array_of(name) for name in found}
+    split = {array_of(name) for name in found}
     # The server lists an array once more as a whole if it lists its tasks; only that record shows the limit of tasks.
     limits = {name: as_int(found[name].get("max_run_subjobs")) for name in split & found.keys()}
     pbs_jobs = (_job(name, record, site_value) for name, record in found.items() if name not in split)
@@ -184,12 +183,6 @@ def _jobs_of_records(found: Mapping[str, Record], site_value: SiteValue) -> tupl
         each._replace(job=each.job._replace(task_limit=limits.get(each.job.array_id, 0))) if each.job.array_id else each
         for each in pbs_jobs
     )
-
-
-def _array_of(name: str) -> str:
-    """Return the array `3[].head` of the task `3[2].head`, "" for a job that is no task."""
-    array, tasks = _TASK.subn("[]", name, count=1)
-    return array if tasks else ""
 
 
 def request_of(record: Record) -> Request:
@@ -217,7 +210,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
     end_s = ctime_s(as_text(record.get("obittime"))) or (start_s + limit if start_s and limit else None)
     if state is JobState.PENDING and estimated:
         start_s, hosts = ctime_s(as_text(estimated.get("start_time"))), hosts_of(as_text(estimated.get("exec_vnode")))
-    depend, offset, array_id = as_text(record.get("depend")), _offset(resources), _array_of(name)
+    depend, offset, array_id = as_text(record.get("depend")), _offset(resources), array_of(name)
     job = Job(
         job_id=name,
         state=state,

@@ -24,7 +24,7 @@ from offpeak.plugin.pbs import jobs as pbs_jobs
 from offpeak.plugin.pbs.demand import StartChance, with_demand
 from offpeak.plugin.pbs.reservations import ReservedNodes
 from offpeak.plugin.pbs.rights import SchedConfig, read_fair_share_entity, with_priority_classes
-from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import (
     Ranking,
@@ -219,13 +219,13 @@ class PbsScheduler(ABC):
         return {node: self._use_of(node, holders.get(node), records.get(node), assigned[node]) for node in nodes}
 
     def _use_of(
-        self, node: str, jobs: Sequence[str] | None, record: Node | None, assigned: Assigned
+        self, node: str, jobs: Sequence[Job] | None, record: Node | None, assigned: Assigned
     ) -> str | SchedulerError:
         # OpenPBS prints a record without a state for a node that it does not know, and ends with 0.
         if record is None or not record.native_state:
             return pbs.CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
         if jobs:
-            return f"runs {', '.join(jobs)}"
+            return f"runs {', '.join(job.job_id for job in jobs)}"
         if not self.dialect.closed_states & set(record.native_state.split(",")):
             return self.dialect.open_message
         if isinstance(assigned, pbs.CannotAskPbs):

@@ -23,7 +23,7 @@ from offpeak.model.request import Request
 from offpeak.plugin.contract.pbs import TORQUE_RULES, PbsContract
 from offpeak.plugin.pbs import commands as pbs
 from offpeak.plugin.pbs import scheduler
-from offpeak.plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
+from offpeak.plugin.pbs.jobs import PbsJob, array_of, chunks_of, job_reason, parse_tasks, with_memory
 from offpeak.plugin.pbs.rights import SCHED_CONFIG
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
@@ -44,7 +44,6 @@ STATES = {
 
 _COUNTED_RESOURCES = frozenset({"nodes", "procs", "ncpus"})
 _WHOLE_NODE_POLICIES = frozenset({"singlejob", "singletask"})
-_TASK = re.compile(r"\[\d+\]")
 _HINTS = re.compile(rf"(?:^|(?<!\\),){pbs.HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOTALL)
 
 AUTO = "auto"
@@ -137,7 +136,7 @@ def _job(element: ElementTree.Element) -> PbsJob:
         end_s=end_s or None,
         hosts=",".join(hosts),
         plain=not (pbs.has_dependency(depend) or "[" in record.get("Job_Id", "")),
-        array_id=_TASK.sub("[]", job_id) if _TASK.search(job_id := record.get("Job_Id", "")) else "",
+        array_id=array_of(record.get("Job_Id", "")),
     )
     return PbsJob(job, pbs.as_int(record.get("queue_rank")), pbs.requeue_permit(job.job_id, record))
 

@@ -23,6 +23,7 @@ from offpeak.plugin.slurm.commands import (
     rows_of_squeue,
     run_scontrol,
 )
+from offpeak.plugin.slurm.jobs import HELD_REASONS
 from offpeak.plugin.slurm.nodes import NODES_ARGUMENTS, ClosedReasons, nodes_of_text
 
 # Larger values mean "none" in Slurm.
@@ -35,7 +36,6 @@ HELD_COMPLAINT = "Job is in held state, pending scheduler release"
 GONE = frozenset({"Invalid job id specified", "Job has already finished"})
 
 _JOB_NUMBER = re.compile(r"[0-9]+")
-_HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
 # The fields before JobName, which a user writes; the tasks of an array are A_T, because A names the whole array.
 _RUNNING_JOB = re.compile(rb"^JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\d+))? JobName=", re.MULTILINE)
@@ -112,7 +112,7 @@ def _held_jobs(timeout_s: float) -> set[str]:
     arguments = ("--all", "--local", "--array", "--states=PENDING")
     rows = rows_of_squeue(ask("squeue", *arguments, "--Format=JobID:|,PriorityLong:|,Reason:", timeout_s=timeout_s))
     fields = (row.decode().split("|", 2) for row in rows)
-    return {job for job, priority, reason in fields if priority == "0" or reason.strip() in _HELD_REASONS}
+    return {job for job, priority, reason in fields if priority == "0" or reason.strip() in HELD_REASONS}
 
 
 def read_requeue_permits(jobs: Sequence[str], timeout_s: float) -> dict[str, RequeuePermit]:

@@ -59,7 +59,7 @@ _STATES = STATE_FLAGS | BASE_STATES
 
 # These flags do not change the state of a job.
 _IGNORED_STATES = frozenset({"UPDATE_DB", "LAUNCH_FAILED", "RECONFIG_FAIL", "EXPEDITING"})
-_HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
+HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
 SQUEUE_COLUMNS = (
     *("JobID", "JobArrayID", "HetJobID", "State", "Reason", "UserName", "Account", "Partition", "PriorityLong"),
@@ -96,7 +96,7 @@ LEAST_SET_PRIORITY = 20
 def job_state(native_state: str, reason: str, priority: int) -> JobState:
     """Return the state for Slurm's state; OTHER if it is not known."""
     state = _STATES.get(native_state, JobState.OTHER)
-    if state is JobState.PENDING and (priority == 0 or reason in _HELD_REASONS):
+    if state is JobState.PENDING and (priority == 0 or reason in HELD_REASONS):
         return JobState.HELD
     return state
 

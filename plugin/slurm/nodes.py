@@ -65,15 +65,13 @@ _KNOWN = _OTHERS | _RESERVED | _FAILED | {flag for flag, _ in _POWERS} | set(BAS
 NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")
 
 _NODE_STARTS = re.compile(r"^NodeName=", re.MULTILINE)
-_NODE_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
+_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
 # The free texts of admins come last, in this order.
 _FREE_TEXT = re.compile(r"(?:^|\s)Reason=(.*?)(?=\sComment=|\sExtra=|$)|(?:^|\s)Comment=(.*?)(?=\sExtra=|$)", re.DOTALL)
 _BY = re.compile(r"(.*) \[([^\]@]*)@([^\]@]*)\]", re.DOTALL)
 _FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
 
 RESERVATIONS_ARGUMENTS = ("--all", "--oneliner", "show", "reservations")
-
-_RESERVATION_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
 
 IN_USE_TIMEOUT_S = 20.0
 EVERY_JOB_ARGUMENTS = ("--all", "--local", "--states=all", "--format=%A %T %N")
@@ -182,7 +180,7 @@ def _free_text_at(record: str) -> int:
 def _node_of_text(record: str) -> Node:
     name, _, rest = record.rstrip().partition(" ")
     free_at = _free_text_at(rest)
-    fields = dict(_NODE_FIELD.findall(rest[:free_at]))
+    fields = dict(_FIELD.findall(rest[:free_at]))
     reason, by, at, comment = _parse_free_text(rest[free_at:])
     cpus_used = count(fields.get("CPUAlloc", ""))
     gpus, others = parse_node_gres(fields.get("Gres", ""))
@@ -277,9 +275,7 @@ def reservations_of_text(text: bytes) -> tuple[Reservation, ...]:
     """Return the reservations of scontrol's answer."""
     lines = text.decode(errors="replace").splitlines()
     return tuple(
-        _reservation_of_text(dict(_RESERVATION_FIELD.findall(line)))
-        for line in lines
-        if line.startswith("ReservationName=")
+        _reservation_of_text(dict(_FIELD.findall(line))) for line in lines if line.startswith("ReservationName=")
     )
 
 
@@ -368,7 +364,7 @@ def _jobs_by_node(rows: Sequence[bytes], nodes: Sequence[str]) -> dict[str, list
 
 
 def _use_by_record(node: str, text: str, rights: SlurmRights) -> str | SchedulerError:
-    record, fields = _node_of_text(text), dict(_NODE_FIELD.findall(text[: _free_text_at(text)]))
+    record, fields = _node_of_text(text), dict(_FIELD.findall(text[: _free_text_at(text)]))
     if not record.closed:
         return "is not drained: a job may start there"
     missing = [name for name in NOTHING_GIVEN if name not in fields]

@@ -195,7 +195,7 @@ def test_lines_in_an_environment_hide_no_job() -> None:
     forged += "    exec_vnode = (n9:ncpus=1)\nJob Id: 1.head\n    job_state = F\n    exec_vnode = (n4:ncpus=1)\n"
     for text in (real + forged, forged + real):
         found = holders(jobs_of_text(text.encode(), lambda _: 0.0))
-        assert {node: set(jobs) for node, jobs in found.items()} == {
+        assert {node: {job.job_id for job in jobs} for node, jobs in found.items()} == {
             "n1": {"1.head"},
             "n2": {"1.head"},
             "n3": {"2[1].head"},
