@@ -32,7 +32,8 @@ def begin_of(site, **facts):
 
 def test_a_consenting_job_waits_for_the_cheapest_hours():
     site = consenting(limit_s=2 * HOUR_S, nodes=10)
-    plan = site.plan(basis=("published",) * len(TWO_DAYS))
+    basis = tuple("published" if start_s == AT_2 else "forecast" for start_s in prices(*TWO_DAYS).start_s)
+    plan = site.plan(basis=basis)
     assert plan.begin_s == {"1": AT_2}
     shift = ("shift T1", NOW_S, AT_2)
     assert [(mark.kind, mark.was, mark.to) for mark in plan.remember] == [("begin", 0, AT_2), shift]
