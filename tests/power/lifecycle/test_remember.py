@@ -43,6 +43,13 @@ def test_the_same_life_cycle_comes_back() -> None:
     assert record_to_json(record, monotonic_s=walk.monotonic_s) == text.replace('"clear":true', '"clear":false')
 
 
+def test_a_node_is_as_long_silent_after_a_restart() -> None:
+    walk = restarted(Walk().seen("on").unseen().passes(900))
+    since_s = walk.record.observed.unknown_since_s
+    assert since_s is not None
+    assert walk.monotonic_s - since_s == pytest.approx(900.0)
+
+
 def test_a_boot_with_a_restart_in_the_middle_teaches_nothing() -> None:
     walk = restarted(asleep().desires("on").ordered().passes(100))
     took = walk.record.measured
