@@ -43,14 +43,18 @@ class MemoryJournal:
 
     def unfinished(self) -> tuple[Intent, ...]:
         """Return the intents without an outcome."""
-        return tuple(done.intent for done in self._done.values() if done.outcome is None)
+        return tuple(done.intent for done in self._all() if done.outcome is None)
 
     def last_orders(self) -> tuple[Intent, ...]:
         """Return the last order to each node."""
-        sent = [done.intent for done in self._done.values() if may_have_worked(done)]
+        sent = [done.intent for done in self._all() if may_have_worked(done)]
         last = {intent.effect.subject: intent for intent in sent if counts_as_last_order(intent.effect)}
         return tuple(last.values())
 
     def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:
         """Return the intents since then."""
-        return tuple(done for done in self._done.values() if done.intent.at_unix_s >= since_unix_s)
+        return tuple(done for done in self._all() if done.intent.at_unix_s >= since_unix_s)
+
+    def _all(self) -> tuple[IntentResult, ...]:
+        with self._turn:
+            return tuple(self._done.values())
