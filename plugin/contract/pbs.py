@@ -294,6 +294,29 @@ def _long_history(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
         yield Breach(f"job_history_duration = {kept_s // HOUR_S}:00:00")
 
 
+@rule(
+    "node_fail_requeue",
+    FAULT,
+    "a job that was lost with its node stays on the node's list, and the node never sleeps",
+    "qmgr -c 'unset server node_fail_requeue'",
+)
+def _no_requeue_of_lost_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
+    if contract.attributes.get("node_fail_requeue") == "0":
+        yield Breach("node_fail_requeue = 0")
+
+
+@rule(
+    "round_robin",
+    ADVICE,
+    "jobs of queues of one priority take turns, whatever the order that a price gives them",
+    "write `round_robin: False all` into sched_config, then kill -HUP pbs_sched",
+    for_queue=True,
+)
+def _queues_in_turn(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
+    if is_ever_true(contract.sched_config, "round_robin"):
+        yield Breach("round_robin: True in sched_config")
+
+
 OPENPBS_RULES = (
     *SHARED_RULES,
     _dead_schedulers,
@@ -310,6 +333,8 @@ OPENPBS_RULES = (
     _failures,
     _spread_jobs,
     _emptiest_first,
+    _no_requeue_of_lost_jobs,
+    _queues_in_turn,
     _denied_reservations,
     _long_history,
 )

@@ -91,6 +91,7 @@ ATTRIBUTES = (
     (TORQUE, "keep_completed", "set server keep_completed = 604800", "keep_completed = 604800: the agent reads all"),
     (TORQUE, "cray_enabled", "set server cray_enabled = True", "cray_enabled = True: the nodes of a Cray"),
     (OPENPBS, "PBS_power", "set pbshook PBS_power enabled = False", "the hook PBS_power is disabled: pbs_rsub is"),
+    (OPENPBS, "node_fail_requeue", "set server node_fail_requeue = 0", "node_fail_requeue = 0: a job that was lost"),
     (OPENPBS, "job_history_duration", "set server job_history_enable = True", "job_history_duration = 336:00:00: the"),
     (OPENPBS, "job_sort_formula: our term", "set server job_sort_formula = ncpus", "has no offpeak_prio: jobs do not"),
     (
@@ -133,6 +134,7 @@ CONFIGS = (
         "smp_cluster_dist: round_robin",
         "smp_cluster_dist: round_robin in sched_config: jobs",
     ),
+    (OPENPBS, "round_robin", "round_robin: False all\nround_robin: True non_prime", "round_robin: True in sched"),
     (OPENPBS, "node_sort_key", 'node_sort_key: "ncpus HIGH unused" ALL', "node_sort_key: ncpus HIGH unused in"),
     # A value of prime time is not replaced by that of the other hours.
     (
