@@ -41,7 +41,8 @@ SHARE_COLUMNS = ("Account", "User", "RawShares")
 USES_PARENT = "parent"
 
 _MODELLED_FLAGS = frozenset({"NO_FAIR_TREE", "FAIR_TREE", "SMALL_RELATIVE_TO_TIME", "CALCULATE_RUNNING"})
-_NOT_MODELLED = ("PriorityWeightAssoc", "PriorityWeightTRES", "PrioritySiteFactorPlugin", "PriorityUsageResetPeriod")
+_OTHER_FACTORS = ("PriorityWeightAssoc", "PriorityWeightTRES", "PrioritySiteFactorPlugin")
+_NOT_MODELLED = (*_OTHER_FACTORS, "PriorityUsageResetPeriod")
 
 
 def sacct_text(
@@ -192,15 +193,11 @@ def parse_priority(config: Mapping[str, str]) -> SitePriority:
     )
     given = [name for name in _NOT_MODELLED if config.get(name, "") not in ("", "0")]
     more = [f"PriorityFlags={flag}" for flag in sorted(flags - _MODELLED_FLAGS)]
-    return _simplified(SitePriority(PriorityOrder.MULTIFACTOR, weights, not_modelled=(*given, *more)))
-
-
-def _simplified(priority: SitePriority) -> SitePriority:
-    """Return the priority; the order of submission if no factor has a weight: then all priorities are equal."""
-    weights = priority.weights
-    if any((weights.age, weights.fair_share, weights.job_size, weights.partition, weights.qos)):
-        return priority
-    return SitePriority(PriorityOrder.SUBMISSION, not_modelled=priority.not_modelled)
+    modelled = weights.age or weights.fair_share or weights.job_size or weights.partition or weights.qos
+    if not modelled and not any(name in _OTHER_FACTORS for name in given):
+        # All priorities are equal.
+        return SitePriority(PriorityOrder.SUBMISSION, not_modelled=(*given, *more))
+    return SitePriority(PriorityOrder.MULTIFACTOR, weights, not_modelled=(*given, *more))
 
 
 def _time_s(config: Mapping[str, str], name: str, default_s: int) -> int:
@@ -220,7 +217,7 @@ def with_shares(priority: SitePriority) -> SitePriority:
         return priority._replace(accounts=accounts)
     weights = priority.weights._replace(fair_share=0)
     not_modelled = (*priority.not_modelled, f"fair share ({reason})")
-    return _simplified(priority._replace(weights=weights, not_modelled=not_modelled))
+    return priority._replace(weights=weights, not_modelled=not_modelled)
 
 
 def parse_shares(text: str) -> tuple[ShareAccount, ...]:

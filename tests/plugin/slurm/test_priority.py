@@ -1,11 +1,15 @@
 """The order of Slurm's queue: the weights of its configuration, and the shares of its accounts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from queue_site import plain_cluster
 
 from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.plugin.priority_bands import BandWidths, band_widths
 from offpeak.plugin.slurm import accounting
 from offpeak.plugin.slurm.accounting import parse_priority, parse_shares, read_priority
 from offpeak.plugin.slurm.commands import CannotAskSlurm, parse_config
@@ -92,6 +96,17 @@ def test_without_weights_jobs_start_by_submission(text: str) -> None:
     assert parse_priority(parse_config(text.encode())) == SitePriority(PriorityOrder.SUBMISSION)
 
 
+@pytest.mark.parametrize(
+    "setting", ["PriorityWeightAssoc = 100000", "PriorityWeightTRES = CPU=1000", "PrioritySiteFactorPlugin = own"]
+)
+def test_a_weight_that_is_not_modelled_is_an_order_of_the_site_with_bands(setting: str) -> None:
+    text = f"PriorityType = priority/multifactor\nPriorityWeightAge = 0\n{setting}\n"
+    found = parse_priority(parse_config(text.encode()))
+    assert found == SitePriority(PriorityOrder.MULTIFACTOR, not_modelled=(setting.split()[0],))
+    cluster = replace(plain_cluster(()), priority=found)
+    assert band_widths(10, cluster, np.array([26_763, 2_497])) == BandWidths(0, 0)
+
+
 @pytest.mark.parametrize("version", ["24.11", "25.11"])
 def test_recorded_answers_have_no_weights(shared: Path, version: str) -> None:
     text = (shared / "data" / "captures" / "slurm" / version / "scontrol_show_config.txt").read_bytes()
@@ -127,7 +142,7 @@ def test_without_shares_no_fair_share_counts(
     assert (found.accounts, found.not_modelled[-1]) == ((), f"fair share ({reason})")
     only_shares = "PriorityType = priority/multifactor\nPriorityWeightFairShare = 10\n"
     monkeypatch.setattr(accounting, "ask", answers(scontrol=only_shares, sshare=shares))
-    assert read_priority() == SitePriority(PriorityOrder.SUBMISSION, not_modelled=(f"fair share ({reason})",))
+    assert read_priority() == SitePriority(PriorityOrder.MULTIFACTOR, not_modelled=(f"fair share ({reason})",))
 
 
 @pytest.mark.parametrize(
