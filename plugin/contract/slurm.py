@@ -82,7 +82,9 @@ class SlurmContract:
     @property
     def suspend_s(self) -> float:
         """The idle time after which Slurm itself suspends a node; infinite for never."""
-        return parse_suspend_s(self.settings.get("SuspendTime", "")) or math.inf
+        after_s = parse_suspend_s(self.settings.get("SuspendTime", ""))
+        # With 0 Slurm suspends a node as soon as it is idle.
+        return math.inf if after_s is None else after_s
 
     @property
     def parameters(self) -> Fields:
@@ -98,6 +100,11 @@ class SlurmContract:
         """Return the longest SuspendTime of a node's partitions, which holds; None if none has one of its own."""
         own = (parse_suspend_s(self.partitions.get(name, {}).get("SuspendTime", "")) for name in node.partitions)
         return max((each for each in own if each is not None), default=None)
+
+    def node_suspend_s(self, node: Node) -> float:
+        """Return the SuspendTime of a node: its own, else that of its partitions, else that of the cluster."""
+        own_s = (node.suspend_s, self.partition_suspend_s(node), self.suspend_s)
+        return next(each for each in own_s if each is not None)
 
     def kept_awake(self, nodes: Sequence[Node]) -> Mapping[str, str]:
         """Return the nodes that stay awake by their state, or by the count of a set in SuspendExcNodes."""
@@ -414,7 +421,7 @@ def _nodes_without_program(contract: SlurmContract, site: ManagedSite) -> Iterat
     if contract.next_nodes is None or not resume.text or resume.is_foreign:
         return
     others = [node for node in site.nodes if node.name not in site.switched and node.name not in contract.next_nodes]
-    suspended = (node for node in others if (contract.partition_suspend_s(node) or math.inf) < LONG_S)
+    suspended = (node for node in others if contract.node_suspend_s(node) < LONG_S)
     if left := {*(node.name for node in others if _is_cloud(node)), *(node.name for node in suspended)}:
         yield Breach(f"{NEXT_FILE} does not name {fold_names(left)}", frozenset(left))
 

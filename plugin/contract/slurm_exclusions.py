@@ -37,6 +37,10 @@ class ExcludedSet:
     nodes: frozenset[str]
     least: int | None
 
+    def has(self, node: str) -> bool:
+        """Whether the node is in the set: ALL has every node."""
+        return self.text.upper() == EVERY_NODE or node in self.nodes
+
 
 @dataclass(frozen=True)
 class Exclusions:
@@ -52,7 +56,7 @@ class Exclusions:
         found: dict[str, set[str]] = {}
         for node in nodes:
             for each in self.sets:
-                if each.least is None and (node.name in each.nodes or each.text == EVERY_NODE):
+                if each.least is None and each.has(node.name):
                     found.setdefault(f"{NODES}={each.text}", set()).add(node.name)
             for name in sorted(self.partitions.intersection(node.partitions)):
                 found.setdefault(f"{PARTITIONS}={name}", set()).add(node.name)
@@ -68,14 +72,14 @@ class Exclusions:
             if states := sorted(state for state in self.states if any(flag.startswith(state[:5]) for flag in flags)):
                 kept[node.name] = f"{STATES}={states[0]}"
         for each in self.sets:
-            idle = [node.name for node in nodes if node.name in each.nodes and _is_idle(node)]
+            idle = [node.name for node in nodes if each.has(node.name) and _is_idle(node)]
             kept |= dict.fromkeys(idle[: each.least or 0], f"{NODES}={each.text}:{each.least}")
         return kept
 
     def unknown_names(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """Return what in SuspendExcNodes is no node, such as a NodeSet, whose nodes Slurm does not show."""
         known = {node.name for node in nodes}
-        strange = [name for each in self.sets for name in sorted(each.nodes - known) if each.text != EVERY_NODE]
+        strange = [name for each in self.sets for name in sorted(each.nodes - known) if name.upper() != EVERY_NODE]
         return (*self.unknown, *strange)
 
 

@@ -96,6 +96,11 @@ def test_nodes_of_a_cloud_and_of_other_programs_are_handed_on(tmp_path: Path, mo
     assert found.nodes == {"own1"}
     file.write_text("[next_program]\nnodes = cloud[1-9],own1")
     assert findings({}, partitions, nodes=(*NODES, *others)) == ()
+    at_once = f"{BATCH}\nPartitionName=own SuspendTime=0"
+    file.write_text("[next_program]\nnodes = cloud[1-9]")
+    assert [each.nodes for each in findings({}, at_once, nodes=(*NODES, *others))] == [{"own1"}]
+    by_rule = {each.rule.name: each for each in findings({"SuspendTime": "0 sec"}, nodes=(*NODES, *others))}
+    assert by_rule["next_program.conf"].nodes == {"own1", "login1"}
 
 
 def test_a_job_that_may_wait_needs_a_begin_time_at_its_submission() -> None:
@@ -117,6 +122,7 @@ def test_the_installed_include_keeps_all_rules() -> None:
 CASES: tuple[tuple[str, dict[str, str], str, str], ...] = (
     ("SuspendTime: finite", {"SuspendTime": "INFINITE"}, "SuspendTime=INFINITE: Slurm powers down no", "=31536000"),
     ("SuspendTime: finite", {"SuspendTime": "NONE"}, "SuspendTime=INFINITE: Slurm powers down no", "=31536000"),
+    ("SuspendTime: long", {"SuspendTime": "0 sec"}, "SuspendTime=0: Slurm itself suspends", "=31536000"),
     ("SuspendTime: long", {"SuspendTime": "600 sec"}, "SuspendTime=600: Slurm itself suspends", "=31536000"),
     (
         "SuspendProgram, ResumeProgram: set",
@@ -317,6 +323,8 @@ def test_sets_with_a_count_and_states_keep_nodes_awake_as_they_are_now() -> None
     assert set(kept(busy, *NODES[1:])) == {"n2", "n3"}
     asleep = NODES[0]._replace(power=PowerState.OFF)
     assert set(kept(asleep, *NODES[1:])) == {"n2", "n3"}
+    of_all = traits_of_text(b"SuspendExcNodes = ALL:2\n", b"").contract
+    assert find_nodes_kept_awake(of_all, (), NODES) == dict.fromkeys(("n1", "n2"), "SuspendExcNodes=ALL:2")
     assert kept(node("n8", "IDLE+PLANNED"), node("n9", "IDLE+MAINT")) == {
         "n8": "SuspendExcStates=PLANNED",
         "n9": "SuspendExcStates=MAINTENANCE",
