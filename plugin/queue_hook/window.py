@@ -178,11 +178,17 @@ def find_rights(
 
 
 def _close_deadline(job: Job, facts: QueueFacts, rules: QueueRules) -> str:
-    """Return why the job's deadline is close, "" if it is not: others may pass a job for as long as the rules allow."""
+    """Return why the job's deadline is close, "" if it is not: others may pass a job for as long as the rules allow.
+
+    Without a time limit its latest start is not known, so that each deadline is close.
+    """
     deadlines_s = [at_s for at_s in (job.deadline_s, rules.hints(job).deadline_s) if at_s is not None]
-    if not deadlines_s or min(deadlines_s) - (job.limit_s or 0) > facts.now_s + rules.max_postponement_s:
+    if not deadlines_s:
         return ""
-    return f"its deadline is {rules.clock(min(deadlines_s), facts.now_s)}"
+    why = f"its deadline is {rules.clock(min(deadlines_s), facts.now_s)}"
+    if not job.limit_s:
+        return f"{why}, and it has no time limit"
+    return "" if min(deadlines_s) - job.limit_s > facts.now_s + rules.max_postponement_s else why
 
 
 def group_positions(

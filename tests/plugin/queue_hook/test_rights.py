@@ -92,6 +92,13 @@ def test_jobs_with_a_reservation_a_close_deadline_or_a_preempting_qos_are_never_
     assert order(site_of(*far)) == ["2", "1"]
 
 
+def test_a_job_with_a_deadline_and_no_time_limit_is_never_moved_back_nor_passed():
+    unlimited = a_job(1, qos="low", priority=900, limit_s=None, deadline_s=NOW_S + 240 * HOUR_S)
+    site = site_of(unlimited, *(a_job(number, qos="low", priority=900) for number in (2, 3)))
+    assert order(site) == ["1", "3", "2"]
+    assert reasons(site) == {"job 1": "its deadline is 2026-12-01 18:00, and it has no time limit"}
+
+
 def test_a_job_that_cannot_start_yet_keeps_its_right():
     later = a_job(2, qos="urgent", priority=901, begin_s=NOW_S + HOUR_S)
     low = [a_job(number, qos="low", priority=priority) for number, priority in ((1, 902), (3, 900))]
