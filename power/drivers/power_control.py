@@ -164,9 +164,11 @@ class PowerControlService:
             path = f"/transitions/{_id_of(answer, 'transitionID', self.who)}"
             await self._wait(path, are_done, f"{OPERATIONS[order]} of {counted(len(location), 'node')}")
         except (DeviceError, asyncio.CancelledError):
-            # It must not switch a node later, when nobody expects that. Its number may be lost with the answer.
+            # It must not switch a node off later, when nobody expects that. Its number may be lost with the answer. An
+            # equal one may be that of another head node: to abort a wake of its would strand a job.
             with suppress(DeviceError):
-                for each in [path] if path else await self._find_transitions(order, location):
+                lost = [] if path or order is NodeOrder.ON else await self._find_transitions(order, location)
+                for each in [path] if path else lost:
                     await self._ask("DELETE", each)
             raise
         return {xname: refused.get(xname) or self._failure(tasks.get(xname, {})) for xname in guards}

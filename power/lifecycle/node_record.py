@@ -97,6 +97,7 @@ class ObservedState:
     state is unknown, or why a node that answers is not up.
 
     `at_s` and `unknown_since_s` are monotonic. `silent_in_row` counts the latest polls that match nothing but standby.
+    `goes_down`: the node itself said in the latest poll that it is about to shut down or to suspend.
     """
 
     state: NodeState = NodeState.UNKNOWN
@@ -109,6 +110,7 @@ class ObservedState:
     unknown_since_s: float | None = None
     watts: float | None = None
     silent_in_row: int = 0
+    goes_down: bool = False
 
     @property
     def cause(self) -> str:

@@ -232,6 +232,7 @@ def record_observation(
         watts=observation.watts,
         silent_in_row=count_silent_polls(record, observation, context),
         problem=problem,
+        goes_down=observation.goes_down is True,
         unknown_since_s=record.observed.unknown_since_s if unknown else None,
     )
     if unknown:

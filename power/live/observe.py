@@ -208,7 +208,7 @@ def observe_node(node: Node, record: NodeRecord | None, now: Instant, *, switcha
         is_ours=record is not None and switchable and not exclusion and not override,
         may_reopen=may_reopen,
         may_still_go_down=still,
-        was_opened=is_open and sent is not None and now.unix_s - sent.at_unix_s > ADMIN_KNOWS_S,
+        was_opened=is_open and not still and sent is not None and now.unix_s - sent.at_unix_s > ADMIN_KNOWS_S,
     )
 
 
@@ -241,12 +241,14 @@ def may_still_go_down(node: Node, record: NodeRecord, now: Instant) -> bool:
 
     Shutdowns are delayed for hours, by an upgrade or a file server that does not answer. It is over when the node was
     seen asleep or says itself that it stays up (the record has no sent order then), has booted since, or an admin has
-    opened or woken it.
+    opened or woken it. That a node is open proves no admin while it says that it shuts down: a scheduler that begins
+    without its state opens nodes, too.
     """
     sent = sleep_order_of(record)
     if sent is None:
         return False
-    if now.monotonic_s - sent.at_s > ADMIN_KNOWS_S and (is_woken_by_admin(record) or not node.is_marked):
+    is_opened = not node.is_marked and not record.observed.goes_down
+    if now.monotonic_s - sent.at_s > ADMIN_KNOWS_S and (is_woken_by_admin(record) or is_opened):
         return False
     # Either time alone is wrong after somebody has set the clock.
     sent_unix_s = max(sent.at_unix_s, now.unix_s - (now.monotonic_s - sent.at_s))

@@ -280,6 +280,17 @@ def test_a_transition_whose_number_is_lost_is_aborted_and_no_other_one(
     ]
 
 
+def test_no_wake_is_aborted_that_may_be_of_another_head_node(
+    peer: PowerControlPeer, machines: Callable[..., dict[str, InventoryNode]]
+) -> None:
+    peer.is_stuck, peer.power = True, dict.fromkeys(peer.power, "off")
+    nodes = machines(peer)
+    peer.reply("POST", "/v1/transitions", "Bearer first", {"operation": "On", "location": at("n001", "n002")})
+    peer.loses.add("/v1/transitions")
+    assert {type(problem) for problem in send(nodes, NodeOrder.ON, "n001", "n002", timeout_s=0.3)} == {NoAnswer}
+    assert [task["transitionStatus"] for task in peer.tasks.values()] == ["in-progress", "in-progress"]
+
+
 def test_a_transition_is_aborted_when_the_agent_ends(
     peer: PowerControlPeer, machines: Callable[..., dict[str, InventoryNode]]
 ) -> None:

@@ -60,7 +60,9 @@ def test_never_down_with_a_job() -> None:
 def test_a_node_that_says_that_it_stays_up_does_not_follow_its_order_any_more() -> None:
     walk = Walk().seen("on").desires("soft_off").ordered().seen("on", goes_down=False)
     assert walk.record.sent is not None
-    walk.passes(9999).desires(None).seen("on", goes_down=True).seen("on")
+    walk.passes(9999).desires(None).seen("on", goes_down=True)
+    assert walk.record.observed.goes_down
+    assert not walk.seen("on").record.observed.goes_down
     assert walk.record.sent is not None
     assert walk.seen("on", goes_down=False).record.sent is None
 

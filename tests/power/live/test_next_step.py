@@ -218,6 +218,18 @@ def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again(
     assert next_step(node_of(), record_of(sent=just_now), to_sleep=False).change is NodeChange.CLOSE
 
 
+def test_a_node_that_says_that_it_shuts_down_is_closed_whoever_opened_it() -> None:
+    """A slurmctld that begins without its state has no drained nodes; a shutdown may be inhibited for half an hour."""
+    sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 700, ON, clear=False, at_unix_s=NOW.unix_s - 700)
+    goes_down = record_of(observed=ObservedState(ON, goes_down=True), sent=sent)
+    observed = observe_node(node_of(), goes_down, NOW, switchable=True)
+    assert observed.may_still_go_down
+    assert not observed.was_opened
+    assert next_step(node_of(), goes_down, to_sleep=False).change is NodeChange.CLOSE
+    stays = replace(goes_down, observed=ObservedState(ON))
+    assert observe_node(node_of(), stays, NOW, switchable=True).was_opened
+
+
 def test_jobs_do_not_count_on_a_node_that_does_not_go_down() -> None:
     sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 4000, ON, clear=False)
     fault = Fault("does not go down", "soft_off was not followed within 600 s", "", False, float(NOW_S))
