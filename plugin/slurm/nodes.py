@@ -314,16 +314,18 @@ def find_node_uses(
     """
     require_no_unended()
     # A suspended job has no processors of its node: the node's record alone does not show the job. All jobs are read,
-    # because an answer without any is believed only if scontrol shows none, either.
+    # because an answer without any is believed only if scontrol shows none, either; then those of the nodes alone,
+    # because a list that ends between two rows looks complete.
     rows = rows_of_squeue(ask("squeue", *EVERY_JOB_ARGUMENTS, timeout_s=timeout_s))
     jobs = _jobs_by_node(rows, nodes)
     named = ",".join(nodes)
     # At once, because the door takes no answer that is two seconds old; and after the list: rights that this user has
     # then, it had for it, and a node that is drained and free then gets no job afterwards.
-    with ThreadPoolExecutor(3) as queries:
+    with ThreadPoolExecutor(4) as queries:
         jobs_query = None if rows else queries.submit(scontrol_shows_jobs, timeout_s)
         rights_query = queries.submit(find_rights)
         records_query = queries.submit(ask, "scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
+        own_query = queries.submit(ask, "squeue", *EVERY_JOB_ARGUMENTS, f"--nodelist={named}", timeout_s=timeout_s)
     if jobs_query is not None and jobs_query.result():
         raise CannotAskSlurm(NOT_SHOWN, hint=NOT_SHOWN_HINT)
     rights = rights_query.result()
@@ -336,6 +338,7 @@ def find_node_uses(
             raise
         others = tuple(node for node in nodes if node != unknown[1])
         return {unknown[1]: problem, **find_node_uses(others, find_rights, timeout_s=timeout_s)}
+    jobs = _jobs_by_node(rows_of_squeue(own_query.result()), nodes) | jobs
     records = {record.partition(" ")[0]: record for record in _records(answer)}
     if sorted(records) != sorted(nodes) or len(_records(answer)) > len(nodes):
         raise CannotAskSlurm(f"scontrol: shows no node {named}", hint=f"`scontrol show node {named}`; {rights.hint}")

@@ -73,6 +73,27 @@ def test_a_squeue_that_shows_only_its_header_makes_no_node_free(
         cluster.run("scontrol", "update", "nodename=node2", "state=undrain")
 
 
+def test_a_squeue_that_is_cut_between_two_jobs_makes_no_node_free(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = SlurmScheduler(SlurmSettings())
+    # It is listed before the other.
+    held = cluster.run("sbatch", "--parsable", "--hold", "--wrap=true").strip()
+    job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
+    try:
+        wait_until(lambda: in_use(slurm, "node2") == f"runs {job}", what="the job to start")
+        cluster.run("scontrol", "suspend", job)
+        cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=test")
+        cut = f"case $* in *--nodelist=*) cat ;; *) sed '/^{job} /,$d' ;; esac"
+        (tmp_path / "squeue").write_text(f'#!/bin/sh\n/usr/bin/squeue "$@" | {cut}\n')
+        (tmp_path / "squeue").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        assert in_use(slurm, "node2") == f"runs {job}"
+    finally:
+        cluster.run("scancel", held, job)
+        cluster.run("scontrol", "update", "nodename=node2", "state=undrain")
+
+
 @pytest.mark.parametrize("node", ["node99", "nowhere"])
 def test_an_unknown_node_is_no_free_node(cluster: SlurmCluster, node: str) -> None:  # noqa: ARG001
     with pytest.raises(CannotAskSlurm):
