@@ -95,25 +95,32 @@ class OpenAdrServer:
         All pages together take at most `WHOLE_READING` time limits of one, so that a slow server holds up nothing.
         """
         found = dict[str, str]()
+        received = 0
         until_s = time.monotonic() + WHOLE_READING * self.timeout_s
-        for page in range(MOST_PAGES):
+        for _ in range(MOST_PAGES):
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 message = f"{counted(len(found), 'event')} in {WHOLE_READING * self.timeout_s:g} s, and not all"
                 return FeedProblem(FeedCondition.HANGING, self.name, message)
-            paged = {**(query or {}), "skip": str(page * PAGE), "limit": str(PAGE)}
+            paged = {**(query or {}), "skip": str(received), "limit": str(PAGE)}
             body = replace(self, timeout_s=min(self.timeout_s, left_s))._exchange(get, "events", paged)
             if isinstance(body, FeedProblem):
                 return body
             try:
-                events = _events_by_id(json.loads(body, parse_int=_whole))
+                answer = json.loads(body, parse_int=_whole)
+                events = _events_by_id(answer)
             except (ValueError, RecursionError) as error:
                 return FeedProblem(FeedCondition.GARBAGE, self.name, printable(str(error)))
-            # A server that knows no pages answers with the same events again.
-            if events.keys() <= found.keys():
+            # A server that knows no pages answers with all its events again, but PAGE of them may not be all.
+            if not events or (events.keys() == found.keys() and received != PAGE):
                 return found
+            if events.keys() <= found.keys():
+                message = f"the same {counted(len(events), 'event')} again after {received}, and perhaps not all"
+                return FeedProblem(FeedCondition.GARBAGE, self.name, message)
             found |= events
-        message = f"more than {counted(MOST_PAGES * PAGE, 'event')}"
+            # A server may give fewer events than `limit`.
+            received += len(answer)
+        message = f"{counted(len(found), 'event')} in {MOST_PAGES} answers, and not all"
         return FeedProblem(FeedCondition.GARBAGE, self.name, message)
 
     def read_program(self, program_id: str) -> bytes | FeedProblem:

@@ -31,6 +31,10 @@ class TestVtn:
     refuses: int = 0
     hangs: bool = False
     asked: int = 0
+    page: int = PAGE
+    """The most events of one of its answers."""
+    knows_pages: bool = True
+    """Whether it begins where it is told to."""
     client: tuple[str, str] | None = None
     """The ID and secret of its client; None where all may ask."""
     takes_body: bool = True
@@ -72,8 +76,8 @@ def openadr_vtn() -> Iterator[TestVtn]:
             vtn.asked += 1
             split = urlsplit(self.path)
             query = {name: int(value) for name, value in parse_qsl(split.query) if value.isdigit()}
-            first = query.get("skip", 0)
-            page = vtn.events[first : first + min(query.get("limit", PAGE), PAGE)]
+            first = query.get("skip", 0) if vtn.knows_pages else 0
+            page = vtn.events[first : first + min(query.get("limit", PAGE), vtn.page)]
             if split.path == "/openadr3/auth/server" and vtn.names_tokens:
                 self._answer(200, {"tokenURL": f"{vtn.url}/auth/token"})
             elif not self._is_allowed():
