@@ -60,7 +60,7 @@ def read_server_events(
             if not is_for_site(event, plan):
                 foreign += 1
                 continue
-            caps = tuple(_caps(event, CapTerms(plan, now_s, _begin_s(known.get(event_id), now_s))))
+            caps = _caps(event, CapTerms(plan, now_s, _begin_s(known.get(event_id), now_s)))
         except (ValueError, OverflowError) as problem:
             unreadable.append(f"event {printable(event_id)}: {problem_text(problem)}")
             found |= {event_id: known[event_id]} if event_id in known else {}
@@ -209,13 +209,15 @@ class CapTerms:
         if length_s is None:
             # In whole quarter-hours: the end moves with each reading.
             latest_s = max(self.now_s, from_s) + self.plan.openadr_silence_s
-            length_s = -(-latest_s // QUARTER_S) * QUARTER_S - from_s
-        return from_s + min(length_s, self.plan.openadr_longest_s)
+            return -(-latest_s // QUARTER_S) * QUARTER_S
+        return from_s + length_s
 
 
-def _caps(event: OpenAdrEvent, terms: CapTerms) -> Iterator[PowerCap]:
+def _caps(event: OpenAdrEvent, terms: CapTerms) -> tuple[PowerCap, ...]:
+    """Return the caps of an event, from the begin of the first for the longest time that the settings permit."""
     if not any(payload.type == LIMIT for interval in event.intervals for payload in interval.payloads):
-        return
+        return ()
+    caps = list[PowerCap]()
     units = {descriptor.payload_type: descriptor.units or "KW" for descriptor in event.payload_descriptors or ()}
     for number, (from_s, length_s, interval) in enumerate(place_intervals(event, lambda text: _start_s(text, terms))):
         for payload in interval.payloads:
@@ -227,7 +229,9 @@ def _caps(event: OpenAdrEvent, terms: CapTerms) -> Iterator[PowerCap]:
                     # Long intervals before it delay it; they hold, and it is read again later.
                     continue
                 reason = printable(event.event_name or f"event {event.id}")
-                yield PowerCap(from_s, terms.until_s(from_s, length_s), cap_w, reason, SOURCE)
+                caps.append(PowerCap(from_s, terms.until_s(from_s, length_s), cap_w, reason, SOURCE))
+    end_s = min((cap.from_s for cap in caps), default=0) + terms.plan.openadr_longest_s
+    return tuple(replace(cap, until_s=min(cap.until_s, end_s)) for cap in caps if cap.from_s < end_s)
 
 
 def _watts(payload: EventPayload, unit: str) -> int:

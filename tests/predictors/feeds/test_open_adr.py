@@ -34,7 +34,7 @@ EVENT = {
         },
         {
             "id": 2,
-            "intervalPeriod": {"start": "2026-11-23T16:00:00Z", "duration": "P0DT30M"},
+            "intervalPeriod": {"start": "2026-11-22T20:00:00Z", "duration": "P0DT30M"},
             "payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": [20.0]}],
         },
     ],
@@ -70,7 +70,7 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
     assert [(cap.from_s - BEGIN, cap.until_s - BEGIN, cap.cap_w) for cap in caps] == [
         (0, 3600, 40_000),
         (3600, 7200, 55_500),
-        (86_400, 88_200, 20_000),
+        (14_400, 16_200, 20_000),
     ]
     assert {(cap.reason, cap.source) for cap in caps} == {("evening peak", "openadr")}
     path, query, headers = player.requests[0]
