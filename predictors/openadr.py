@@ -11,7 +11,7 @@ an end: a limit without an end ends some time after the server was reached last.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -33,8 +33,6 @@ LIMIT = "IMPORT_CAPACITY_LIMIT"
 WATTS: Mapping[str, float] = {"KW": 1e3, "W": 1.0, "MW": 1e6}
 MOST_AHEAD_S = 366 * DAY_S
 """A cap that begins later is a mistake."""
-NO_RECIPIENTS = ("PROGRAM_NAME", "EVENT_NAME")
-"""Types of targets that name no recipient."""
 
 
 def read_server_events(
@@ -162,19 +160,27 @@ def is_for_site(event: OpenAdrEvent, plan: PlanSettings) -> bool:
     """Whether the event is for all clients of one of our programmes, or names this site as a VEN, resource or group."""
     if plan.openadr_programs and event.program_id not in plan.openadr_programs:
         return False
-    named = recipients(event)
-    return not named or not named.isdisjoint({plan.openadr_client, *(plan.openadr_targets or ())})
+    return is_addressed(event, {*(plan.openadr_targets or ()), plan.openadr_client}, plan.openadr_programs or ())
 
 
-def recipients(event: OpenAdrEvent) -> frozenset[str]:
-    """Return the VENs, resources and groups that the event is for, none where it is for all."""
-    named = set[str]()
-    for target in event.targets or ():
-        if isinstance(target, str):
-            named.add(target)
-        elif target.type.upper() not in NO_RECIPIENTS:
-            named.update(map(str, target.values))
-    return frozenset(named)
+def is_addressed(event: OpenAdrEvent, names: Set[str | None], programs: Sequence[str] = ()) -> bool:
+    """Whether the event has no targets, or names one of `names` as a VEN, resource or group.
+
+    Targets that are only programmes and events must be its own: its ID or one of `programs`, and its name.
+    """
+    own: Mapping[str, Set[str | None]] = {
+        "PROGRAM_NAME": {event.program_id, *programs},
+        "EVENT_NAME": {event.event_name},
+    }
+    targets = [
+        ("VEN_NAME", (target,)) if isinstance(target, str) else (target.type.upper(), tuple(map(str, target.values)))
+        for target in event.targets or ()
+    ]
+    recipients = [values for kind, values in targets if kind not in own]
+    if recipients:
+        # A target without a value is for no recipient, and not for all.
+        return any(not names.isdisjoint(values) for values in recipients)
+    return all(not own[kind].isdisjoint(values) for kind, values in targets)
 
 
 def place_intervals(

@@ -25,9 +25,9 @@ from offpeak.predictors.openadr import (
     OpenAdrEvent,
     OpenAdrShape,
     PayloadDescriptor,
+    is_addressed,
     place_intervals,
     problem_text,
-    recipients,
 )
 from offpeak.predictors.openadr_server import OpenAdrServer, ServerLogin
 from offpeak.text import counted
@@ -123,10 +123,9 @@ class OpenAdrEvents:
 
     def _is_ours(self, event: PublishedEvent) -> bool:
         """Whether the event has such values, is of the programme, and for all or for one of our names."""
-        named = recipients(event)
         has_values = any(payload.type == self.kind for each in event.intervals for payload in each.payloads)
         of_program = self.program in (None, event.program_id)
-        return has_values and of_program and (not named or not named.isdisjoint(self.targets))
+        return has_values and of_program and is_addressed(event, set(self.targets))
 
     def _unit(self, event: PublishedEvent, of_program: tuple[UnitDescriptor, ...]) -> tuple[str, float]:
         """Return the unit of the series and the factor to it. Raises ValueError where none is told."""

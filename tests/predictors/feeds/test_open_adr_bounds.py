@@ -1,11 +1,14 @@
-"""What bounds the events of an OpenADR 3 server: all their intervals together have a longest length."""
+"""What bounds the events of an OpenADR 3 server: the length of all their intervals together, and their targets."""
 
 import json
 from typing import Any
 
 import pytest
 
+from offpeak.model.step_series import Series
 from offpeak.predictors.demand_response import OrderedEvents
+from offpeak.predictors.feeds.openadr_events import PRICE, OpenAdrEvents
+from offpeak.predictors.feeds.port import Window
 from offpeak.predictors.openadr import read_server_events
 from offpeak.settings.plan import PlanSettings
 
@@ -50,3 +53,45 @@ def test_an_interval_with_a_period_of_its_own_does_not_begin_the_time_anew(monke
     gone = event["intervals"][0] | {"intervalPeriod": {"start": "2026-11-24T16:00:00Z", "duration": "PT1H"}}
     event["intervals"] += [later, gone]
     assert read(monkeypatch, event) == [(HOUR_S, 2 * HOUR_S, 100), (24.5 * HOUR_S, 25 * HOUR_S, 100)]
+
+
+VEN, OWN = {"type": "VEN_NAME", "values": ["hpc-site-1"]}, {"type": "EVENT_NAME", "values": ["evening peak"]}
+
+
+@pytest.mark.parametrize(
+    ("targets", "is_ours"),
+    [
+        ([{"type": "PROGRAM_NAME", "values": ["another"]}], False),
+        ([{"type": "PROGRAM_NAME", "values": ["flex"]}], True),
+        ([{"type": "PROGRAM_NAME", "values": ["another", "flex"]}], True),
+        ([{"type": "PROGRAM_NAME", "values": []}], False),
+        ([{"type": "PROGRAM_NAME", "values": ["hpc-site-1"]}], False),
+        ([{"type": "PROGRAM_NAME", "values": ["another"]}, VEN], True),
+        ([{"type": "PROGRAM_NAME", "values": ["another"]}, OWN], False),
+        ([{"type": "VEN_NAME", "values": []}], False),
+        ([{"type": "VEN_NAME", "values": []}, OWN], False),
+        ([{"type": "VEN_NAME", "values": []}, VEN], True),
+        ([{"type": "EVENT_NAME", "values": ["morning peak"]}], False),
+        ([OWN], True),
+        ([], True),
+    ],
+)
+def test_targets_that_name_nothing_of_ours_are_not_for_all(monkeypatch, targets: list[Any], is_ours: bool) -> None:
+    event = limits(1, start=START, duration="PT1H") | {"eventName": "evening peak", "targets": targets}
+    assert bool(read(monkeypatch, event)) is is_ours
+    prices = {"payloadType": "PRICE", "units": "KWH", "currency": "USD"}
+    priced = [{"payloads": [{"type": "PRICE", "values": [0.1]}]}]
+    body = json.dumps(
+        [{"id": "e1", "programID": "flex"} | event | {"payloadDescriptors": [prices], "intervals": priced}]
+    )
+    monkeypatch.setattr("offpeak.predictors.openadr_server.get", lambda _: body.encode())
+    feed = OpenAdrEvents("http://vtn.invalid", PRICE, None, ("hpc-site-1",), None)
+    assert isinstance(feed.fetch(Window(NOW_S, NOW_S + DAY_S)), Series) is is_ours
+
+
+def test_the_name_of_a_programme_in_the_settings_is_known(monkeypatch) -> None:
+    named = limits(1, start=START, duration="PT1H") | {
+        "targets": [{"type": "PROGRAM_NAME", "values": ["Flexible load"]}]
+    }
+    assert read(monkeypatch, named) == []
+    assert len(read(monkeypatch, named, openadr_programs=("flex", "Flexible load"))) == 1
