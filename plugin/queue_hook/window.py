@@ -27,7 +27,9 @@ from offpeak.plugin.priority_bands import (
     NO_BANDS,
     WHOLE_PERCENT,
     BandStart,
+    BandWidths,
     band_widths,
+    begins_band,
     number_bands,
     ranks_in_bands,
     right_of,
@@ -141,10 +143,11 @@ def find_windows(
 
 
 class WindowRights(NamedTuple):
-    """By job the number of its band, and why it is alone in its band."""
+    """By job the number of its band, and why it is alone in its band; the widths of the bands."""
 
     band: Mapping[str, int]
     alone: Mapping[str, str]
+    widths: BandWidths
 
 
 def find_rights(
@@ -174,7 +177,8 @@ def find_rights(
     for position, number in zip(counted, numbers, strict=True):
         if sizes[number] == 1 and len(members) > 1:
             alone.setdefault(position.job.job_id, NO_EQUALS.format(rules.priority_band_percent))
-    return WindowRights({each.job.job_id: number for each, number in zip(counted, numbers, strict=True)}, alone)
+    bands = {each.job.job_id: number for each, number in zip(counted, numbers, strict=True)}
+    return WindowRights(bands, alone, widths)
 
 
 def _close_deadline(job: Job, facts: QueueFacts, rules: QueueRules) -> str:
@@ -315,7 +319,7 @@ def reorder_windows(
     """Return the window of each group in the desired order. Raises OffpeakError if a policy from outside gives none."""
     waiting = sorted(positions.all, key=site_place)
     windows = find_windows(waiting, delayed, marks, positions.admin_overrides, facts=facts, rules=rules)
-    others = WaitingJobs(waiting, delayed, facts)
+    others = WaitingJobs(waiting, delayed, facts, rules)
     if rules.own_policy is None:
         order = partial(policy_order, facts=facts, rules=rules)
         return [reorder_window(window, partial(order, window), others) for window in windows]
@@ -353,8 +357,10 @@ class WaitingJobs:
     One that could not start now may be passed by jobs of its own band.
     """
 
-    def __init__(self, positions: Sequence[QueuePosition], delayed: Collection[str], facts: QueueFacts) -> None:
-        self.facts = facts
+    def __init__(
+        self, positions: Sequence[QueuePosition], delayed: Collection[str], facts: QueueFacts, rules: QueueRules
+    ) -> None:
+        self.facts, self._rules = facts, rules
         self._positions, self._delayed = positions, delayed
 
     @cached_property
@@ -380,23 +386,43 @@ class WaitingJobs:
         passed = np.zeros(len(self._places), np.bool_)
         moves = []
         for site, rank in zip(window.jobs, desired, strict=True):
-            new = bisect_right(self._places, (-priorities[rank], window.jobs[rank].number))
-            old = bisect_left(self._places, site_place(site))
-            moves.append((range(new, old), range(old, new), window.band[rank]))
-            passed[min(old, new) : max(old, new)] = True
+            mover = window.jobs[rank]
+            new = bisect_right(self._places, (-priorities[rank], mover.number))
+            old, own = (bisect_left(self._places, site_place(each)) for each in (site, mover))
+            moves.append((range(new, old), range(old, new), range(new, own), mover))
+            passed[min(old, own, new) : max(old, own, new)] = True
+        bands = window.rights.band
         inside = {position.job.job_id for position in window.jobs}
         for at in self._may_use(self.facts.competition.pools_of(position.job for position in window.jobs), passed):
             other = self._positions[at]
             if other.job.job_id in inside:
                 continue
-            band = window.rights.band.get(other.job.job_id)
-            is_crossed = band is not None and any(at in risen and by != band for risen, _, by in moves)
+            band = bands.get(other.job.job_id)
+            if band is None:
+                # Of another group: the values of the window may stay in place, and another job have the larger one.
+                is_crossed = any(at in over and not self._are_equals(window, other, by) for *_, over, by in moves)
+            else:
+                is_crossed = any(at in risen and bands[by.job.job_id] != band for risen, *_, by in moves)
             # A larger number puts a job behind others of the same priority, over which it may have a right.
-            is_let_by = any(at in fallen and by != band for _, fallen, by in moves)
-            is_passed = any(at in risen for risen, _, _ in moves)
+            is_let_by = any(at in fallen and bands[by.job.job_id] != band for _, fallen, _, by in moves)
+            is_passed = any(at in risen for risen, *_ in moves)
             if is_crossed or is_let_by or (is_passed and _could_start(other.job, self._delayed, self.facts)):
                 return sum(site_place(position) < site_place(other) for position in window.jobs)
         return None
+
+    def _are_equals(self, window: GroupWindow, other: QueuePosition, own: QueuePosition) -> bool:
+        """Whether a job of the window and one of another group have the same rights, within the width of a band."""
+        rights = {
+            (right_of(self.facts.cluster, qos=each.job.qos, reservation=each.job.reservation), each.job.priority_class)
+            for each in (other, own)
+        }
+        if len(rights) > 1 or any(right.alone for right, _ in rights):
+            return False
+        ahead, behind = (
+            BandStart(0, each.site_priority, each.job.fair_share) for each in sorted((other, own), key=site_place)
+        )
+        is_due = bool(_close_deadline(other.job, self.facts, self._rules))
+        return not (is_due or begins_band(ahead, behind, window.rights.widths))
 
     def _may_use(self, pools: frozenset[int], among: NDArray[np.bool_]) -> Sequence[int]:
         """Return the places of those jobs among some that could use one of the pools, in the site's order."""

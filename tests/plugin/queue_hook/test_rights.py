@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, by_id, plain_cluster
 
+from offpeak.model.cluster import NodeType, Partition, Pool
 from offpeak.model.limits import PriorityOrder, PriorityWeights, Qos, SitePriority
+from offpeak.model.request import Chunk, Request
 from offpeak.plugin.priority_bands import NO_BANDS, BandWidths, band_widths
 from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
@@ -103,6 +105,33 @@ def test_a_job_that_cannot_start_yet_keeps_its_right():
     later = a_job(2, qos="urgent", priority=901, begin_s=NOW_S + HOUR_S)
     low = [a_job(number, qos="low", priority=priority) for number, priority in ((1, 902), (3, 900))]
     assert order(site_of(*low, later)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("other", [{}, {"begin_s": NOW_S + HOUR_S}, {"reason": "QOSMaxJobsPerUserLimit"}])
+def test_a_job_of_another_tier_on_the_same_nodes_is_passed_by_none_with_fewer_rights(other):
+    """Jobs of several tiers compete as a group of their own, whose bands those of one tier do not have."""
+    both = Pool(NodeType(64, 512_000), frozenset({"a", "b"}), 5)
+    tiers = {name: Partition(name, shared=True, priority_tier=tier) for name, tier in (("a", 1), ("b", 2))}
+
+    def ordered(qos, priority):
+        fields = {"whole_nodes": False, "cpus": 64}
+        jobs = [
+            a_job(
+                number, qos=of, priority=at, partitions=names, request=Request(names, (Chunk(1, 64),)), **more
+            )._replace(**fields)
+            for number, of, at, names, more in (
+                (1, "low", 902, ("a",), {}),
+                (2, qos, priority, ("a", "b"), other),
+                (3, "low", 900, ("a",), {}),
+            )
+        ]
+        site = site_of(*jobs)
+        cluster = replace(site.facts["cluster"], pools=(both,), partitions=tiers)
+        return order(replace(site, facts={**site.facts, "cluster": cluster}))
+
+    assert ordered("urgent", 901) == ["1", "2", "3"]
+    # One low job is before it and one behind, as before.
+    assert ordered("low", 901) == ["3", "2", "1"]
 
 
 def test_without_known_weights_the_band_is_a_share_of_the_usual_range():
