@@ -244,8 +244,8 @@ def _short_resume_timeout(contract: SlurmContract, site: ManagedSite) -> Iterato
     for node in site.switched_nodes:
         boots_s, limit_s = site.boots_s.get(node.name, ()), contract.resume_timeout_s(node)
         # One slow boot, such as for a check of the disk, is no reason to leave all nodes awake.
-        usual_s = sorted(boots_s)[len(boots_s) // 2] if boots_s else 0.0
-        if 0 < limit_s < usual_s:
+        longest_but_one_s = min(sorted(boots_s)[-2:], default=0.0)
+        if 0 < limit_s < longest_but_one_s:
             by_limit.setdefault((limit_s, max(boots_s)), set()).add(node.name)
     for (limit_s, longest_s), names in by_limit.items():
         what = f"ResumeTimeout={limit_s}, and boots took up to {duration_text(math.ceil(longest_s))}"

@@ -185,6 +185,10 @@ def test_rules_for_partitions_and_nodes() -> None:
     (finding,) = findings(short, f"{BATCH}\nPartitionName=big SuspendTime=NONE ResumeTimeout=900")
     assert finding.nodes == {"n1", "n2"}
     assert findings(short, boots_s=()) == ()
+    limit = {"ResumeTimeout": "300 sec"}
+    assert findings(limit, boots_s=(200.0, 250.0, 290.0, 800.0)) == (), "one slow boot of four"
+    for too_slow in ((700.0,), (200.0, 250.0, 290.0, 700.0, 800.0)):
+        assert [each.rule.name for each in findings(limit, boots_s=too_slow)] == ["ResumeTimeout"]
     (finding,) = findings({}, nodes=(node("n1", "IDLE+CLOUD+POWERED_DOWN"), *NODES[1:]))
     assert (finding.what, finding.nodes) == ("State=CLOUD", frozenset({"n1"}))
 
