@@ -10,14 +10,14 @@ The file is TOML; times without an offset are on the site's clock:
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from offpeak.display import utc_text
+from offpeak.display import duration_text, utc_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S
@@ -91,7 +91,8 @@ class OrderedEvents:
 
     `unreadable` are the events that cannot be read, each with its reason; `foreign` is how many are for others.
     `missing` are the events in force that the last reading did not show: the next one decides. `read_s` is the Unix
-    time at which a file was last read without a problem.
+    time at which a file was last read without a problem. `bounded` are the events of a file that the settings bound,
+    each with what holds.
     """
 
     events: tuple[CapEvent, ...] = ()
@@ -100,6 +101,7 @@ class OrderedEvents:
     foreign: int = 0
     missing: frozenset[str] = frozenset()
     read_s: int = 0
+    bounded: tuple[str, ...] = ()
 
 
 FILE_KEPT_S = DAY_S
@@ -109,21 +111,37 @@ FILE_KEPT_S = DAY_S
 def read_file_events(plan: PlanSettings, zone: tzinfo, before: OrderedEvents, now_s: int) -> OrderedEvents:
     """Read the file. Never raises: a known cap stays in force while an event cannot be read, which may be its own.
 
-    It does so for FILE_KEPT_S, also after a restart.
+    It does so for FILE_KEPT_S, also after a restart. The settings bound an event as one of an OpenADR server.
     """
     try:
         caps, problems = read_events(plan.events, zone) if plan.events else ((), ())
     except BadInput as problem:
         caps, problems = (), (problem,)
-    events = tuple(CapEvent((cap,)) for cap in caps)
+    least_w, bounded = round(plan.openadr_least_w), list[str]()
+    for cap in caps:
+        if cap.until_s - cap.from_s > plan.openadr_longest_s:
+            length = duration_text(plan.openadr_longest_s)
+            bounded.append(f"{cap.source}: {cap.reason!r} ends {length} after its begin, by plan.openadr_longest")
+        if cap.cap_w < least_w:
+            bounded.append(f"{cap.source}: {cap.reason!r} is a cap of {least_w:,} W, by plan.openadr_least")
+    events = tuple(
+        CapEvent(
+            (
+                replace(
+                    cap, until_s=min(cap.until_s, cap.from_s + plan.openadr_longest_s), cap_w=max(cap.cap_w, least_w)
+                ),
+            )
+        )
+        for cap in caps
+    )
     if not problems:
-        return OrderedEvents(events, read_s=now_s)
+        return OrderedEvents(events, read_s=now_s, bounded=tuple(bounded))
     last_s = before.read_s + FILE_KEPT_S
     kept = tuple(event for event in before.events if event not in events and now_s < last_s)
     ahead = len(caps_ahead(kept, now_s))
     stays = f"; {counted(ahead, 'cap')} of before until {utc_text(last_s)} at the latest" if ahead else ""
     text = f"{'; '.join(map(str, problems))}; {problems[0].hint}{stays}"
-    return OrderedEvents((*events, *kept), text, read_s=before.read_s)
+    return OrderedEvents((*events, *kept), text, read_s=before.read_s, bounded=tuple(bounded))
 
 
 def caps_ahead(events: Iterable[CapEvent], now_s: int) -> tuple[PowerCap, ...]:

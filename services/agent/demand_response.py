@@ -177,6 +177,7 @@ class OrderedCaps:
         before = self._file
         self._file = await fetched(lambda: read_file_events(section.plan, section.zone, before, now_s))
         self._problem_log.report("events file", self._file.problem or None)
+        self._problem_log.report("events of the file", "; ".join(self._file.bounded) or None)
         if self._file.events != before.events or now_s - self._kept_s > KEEP_EVERY_S:
             self._kept_s = now_s
             await asyncio.to_thread(save_events, section.file_memory, source, self._file)

@@ -286,11 +286,12 @@ def answer(settings: Settings, request: PlanRequest) -> None:
         check_writable(request.report, example="report.html")
     known, now_s = OrderedEvents(), int(time.time())
     server = read_server_events(settings.plan, known, now_s=now_s)
-    if problem := read_file_events(settings.plan, machine_zone(), known, now_s).problem or server.problem:
+    from_file = read_file_events(settings.plan, machine_zone(), known, now_s)
+    if problem := from_file.problem or server.problem:
         what, _, hint = problem.rpartition("; ")
         raise BadSetting(what, hint=hint)
     others = (f"OpenADR: {counted(server.foreign, 'event')} for others",) if server.foreign else ()
-    notes = (*server.unreadable, *others)
+    notes = (*from_file.bounded, *server.unreadable, *others)
     applied = _applied(settings) if request.apply else None
     plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)
     problems = tuple(dict.fromkeys((*problems, *notes)))

@@ -233,7 +233,8 @@ def test_a_restart_with_a_damaged_file_leaves_its_caps_in_force_for_a_day(tmp_pa
     file.write_text(
         f'[[event]]\nbegin = {utc_text(BEGIN_S)}\nend = {utc_text(BEGIN_S + 3 * DAY_S)}\ncap_w = 500\nreason = "grid"\n'
     )
-    section = CapSection(PlanSettings(events=file), UTC, timeout_s=1.0, file_memory=tmp_path / "kept.json")
+    plan = PlanSettings(events=file, openadr_longest_s=7 * DAY_S)
+    section = CapSection(plan, UTC, timeout_s=1.0, file_memory=tmp_path / "kept.json")
 
     def caps_after_restart(now_s: float) -> list[int]:
         caps = OrderedCaps(lambda: section, problems, lambda: now_s)

@@ -48,7 +48,7 @@ class Stage:
         self.events.write_text("")
         settings = Settings(
             agent=AgentSettings(mode=mode, queue=queue, state_folder=folder),
-            plan=PlanSettings(events=self.events),
+            plan=PlanSettings(events=self.events, openadr_least_w=10.0),
             power=PowerSettings(classes=("hot=400W", "cool=100W")),
             prices=PriceSettings(tariff=f"on=90EUR/MWh,off=30EUR/MWh,hours={from_}-{until},zone=UTC"),
         )

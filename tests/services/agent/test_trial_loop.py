@@ -62,7 +62,7 @@ class QueueSite:
         agent = AgentSettings(mode="active", state_folder=self.folder, trial="winter", trial_lever="both")
         site = Settings(
             agent=replace(agent, **settings),  # type: ignore[arg-type]
-            plan=PlanSettings(events=self.events),
+            plan=PlanSettings(events=self.events, openadr_least_w=10.0),
             power=PowerSettings(classes=("hot=400W", "cool=100W")),
             prices=PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"),
             scheduling=SchedulingSettings(max_postponement_s=365 * DAY_S),
