@@ -117,29 +117,22 @@ def read_file_events(plan: PlanSettings, zone: tzinfo, before: OrderedEvents, no
         caps, problems = read_events(plan.events, zone) if plan.events else ((), ())
     except BadInput as problem:
         caps, problems = (), (problem,)
-    least_w, bounded = round(plan.openadr_least_w), list[str]()
+    least_w, events, bounded = round(plan.openadr_least_w), list[CapEvent](), list[str]()
     for cap in caps:
-        if cap.until_s - cap.from_s > plan.openadr_longest_s:
+        last_s = cap.from_s + plan.openadr_longest_s
+        if cap.until_s > last_s:
             length = duration_text(plan.openadr_longest_s)
             bounded.append(f"{cap.source}: {cap.reason!r} ends {length} after its begin, by plan.openadr_longest")
         if cap.cap_w < least_w:
             bounded.append(f"{cap.source}: {cap.reason!r} is a cap of {least_w:,} W, by plan.openadr_least")
-    events = tuple(
-        CapEvent(
-            (
-                replace(
-                    cap, until_s=min(cap.until_s, cap.from_s + plan.openadr_longest_s), cap_w=max(cap.cap_w, least_w)
-                ),
-            )
-        )
-        for cap in caps
-    )
+        in_bounds = replace(cap, until_s=min(cap.until_s, last_s), cap_w=max(cap.cap_w, least_w))
+        events.append(CapEvent((in_bounds,)))
     if not problems:
-        return OrderedEvents(events, read_s=now_s, bounded=tuple(bounded))
-    last_s = before.read_s + FILE_KEPT_S
-    kept = tuple(event for event in before.events if event not in events and now_s < last_s)
+        return OrderedEvents(tuple(events), read_s=now_s, bounded=tuple(bounded))
+    kept_until_s = before.read_s + FILE_KEPT_S
+    kept = tuple(event for event in before.events if event not in events and now_s < kept_until_s)
     ahead = len(caps_ahead(kept, now_s))
-    stays = f"; {counted(ahead, 'cap')} of before until {utc_text(last_s)} at the latest" if ahead else ""
+    stays = f"; {counted(ahead, 'cap')} of before until {utc_text(kept_until_s)} at the latest" if ahead else ""
     text = f"{'; '.join(map(str, problems))}; {problems[0].hint}{stays}"
     return OrderedEvents((*events, *kept), text, read_s=before.read_s, bounded=tuple(bounded))
 
