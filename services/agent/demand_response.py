@@ -101,7 +101,7 @@ class OrderedCaps:
         self.section, self._problem_log, self._clock, self._on_change = section, problem_log, clock, on_change
         self._file, self._server = OrderedEvents(), OrderedEvents()
         self._ordered: tuple[CapEvent, ...] | None = None
-        self._ended = frozenset[str]()
+        self._ended = dict[str, int]()
         self._keeping = asyncio.Lock()
         self._file_is_read, self._server_is_read = asyncio.Event(), asyncio.Event()
         self._kept_s = 0
@@ -124,12 +124,12 @@ class OrderedCaps:
 
         Raises CannotWrite: then no event is ordered, and those that were ended come back with the next agent.
         """
-        events, in_force = () if cap is None else (CapEvent((cap,)),), set[str]()
+        events, in_force = () if cap is None else (CapEvent((cap,)),), dict[str, int]()
         if cap is None:
             # A disk that is full keeps no event in force.
             self._ordered = events
             now_s = int(self._clock())
-            in_force = {event.event_id for event in self.server_events if is_in_force(event, now_s)}
+            in_force = {event.event_id: event_end_s(event) for event in self.server_events if is_in_force(event, now_s)}
             self._ended |= in_force
             self._tell_changes()
         async with self._keeping:
@@ -146,7 +146,9 @@ class OrderedCaps:
             if self._ordered is None:
                 # An operator may have ordered another one meanwhile.
                 before = KEPT_EVENTS.validate_json(kept) if kept else KeptEvents("", ())
-                self._ordered, self._ended = before.events, self._ended | set(before.ended)
+                # An agent of an earlier version kept no ends: the next reading of the server tells them.
+                ended = dict((each, 0) if isinstance(each, str) else each for each in before.ended)
+                self._ordered, self._ended = before.events, ended | self._ended
 
     def ahead(self) -> tuple[PowerCap, ...]:
         """Return the caps that are not over, the first to begin first."""
@@ -205,12 +207,17 @@ class OrderedCaps:
         await self._forget_ended(now_s)
 
     async def _forget_ended(self, now_s: int) -> None:
-        """Forget the events that an operator has ended once the server lists them no more, or they are over."""
+        """Forget each event that an operator has ended once its own end has passed.
+
+        The server may list it anew before that: it lists its events incompletely, or withdraws one for a while.
+        """
         if self._server.problem or self._ordered is None:
             return
-        alive = {event.event_id for event in self._server.events if any(cap.until_s > now_s for cap in event.caps)}
-        if not self._ended <= alive:
-            self._ended &= alive
+        listed = {event.event_id: event_end_s(event) for event in self._server.events}
+        latest = {event_id: listed.get(event_id, end_s) for event_id, end_s in self._ended.items()}
+        ended = {event_id: end_s for event_id, end_s in latest.items() if end_s > now_s}
+        if ended != self._ended:
+            self._ended = ended
             with suppress(CannotWrite):
                 async with self._keeping:
                     await self._keep_ordered(self._ordered)
@@ -218,7 +225,7 @@ class OrderedCaps:
     async def _keep_ordered(self, events: tuple[CapEvent, ...]) -> None:
         """Keep an operator's event, and the events that an operator has ended, for the next agent."""
         if (ledger := self.section().ordered) is not None:
-            kept = KEPT_EVENTS.dump_json(KeptEvents("", events, tuple(sorted(self._ended)))).decode()
+            kept = KEPT_EVENTS.dump_json(KeptEvents("", events, tuple(sorted(self._ended.items())))).decode()
             await asyncio.to_thread(ledger.keep, ORDERED_EVENT, kept)
 
     def _tell_changes(self) -> None:
@@ -241,12 +248,20 @@ class Surroundings:
     capped_w: Mapping[str, float] = field(default_factory=dict)
 
 
+def event_end_s(event: CapEvent) -> int:
+    """Return when the last cap of an event of a server ends [Unix s]."""
+    return max(cap.until_s for cap in event.caps)
+
+
 class KeptEvents(NamedTuple):
-    """The events of the server at that address, of that file, or an operator's, who has `ended` these of the server."""
+    """The events of the server at that address, of that file, or an operator's.
+
+    The operator has `ended` these events of the server, each until its own end [Unix s].
+    """
 
     url: str
     events: tuple[CapEvent, ...]
-    ended: tuple[str, ...] = ()
+    ended: tuple[tuple[str, int] | str, ...] = ()
     read_s: int = 0
 
 

@@ -273,22 +273,55 @@ def test_an_operator_ends_what_the_server_orders_also_for_the_next_agent(reporte
     asyncio.run(scene())
 
 
-def test_an_event_that_an_operator_has_ended_is_forgotten_when_it_is_gone(reporter: Reporter, vtn: TestVtn) -> None:
+def test_an_event_that_an_operator_has_ended_stays_so_until_its_own_end(reporter: Reporter, vtn: TestVtn) -> None:
+    section = replace(reporter.caps.section(), ordered=reporter.ledger)
+
+    def caps_of_an_agent() -> OrderedCaps:
+        return OrderedCaps(lambda: section, reporter.problems, lambda: reporter.now_s)
+
+    async def read(caps: OrderedCaps, times: int, now_s: float) -> list[int]:
+        reporter.now_s = now_s
+        for _ in range(times):
+            await caps.query_server()
+        return [cap.cap_w for cap in caps.ahead()]
+
+    async def scene() -> None:
+        caps, ordered = caps_of_an_agent(), list(vtn.events)
+        await caps.load_ordered()
+        assert await read(caps, 1, BEGIN_S + 10) == [900]
+        assert await caps.order(None) == 1
+        vtn.events.clear()
+        assert await read(caps, 3, BEGIN_S + 20) == []
+        assert await caps.order(None) == 0
+        vtn.events.extend(ordered)
+        for each in (caps, caps_of_an_agent()):
+            await each.load_ordered()
+            assert await read(each, 2, BEGIN_S + 30) == []
+        # The server puts off its end.
+        vtn.events.clear()
+        vtn.order("e1", from_s=BEGIN_S, until_s=END_S + 600, cap_w=900.0)
+        assert await read(caps, 1, END_S - 1) == []
+        assert await read(caps, 1, END_S + 300) == []
+        assert '"e1"' in (reporter.ledger.remembered(ORDERED_EVENT) or "")
+        assert await read(caps, 1, END_S + 600) == []
+        assert '"e1"' not in (reporter.ledger.remembered(ORDERED_EVENT) or "")
+        vtn.events.clear()
+        vtn.order("e1", from_s=END_S + 600, until_s=END_S + 900, cap_w=800.0)
+        assert await read(caps, 1, END_S + 610) == [800], "a new event of that id"
+
+    asyncio.run(scene())
+
+
+def test_what_an_agent_of_an_earlier_version_has_kept_as_ended_stays_so(reporter: Reporter) -> None:
+    reporter.ledger.keep(ORDERED_EVENT, '["",[],["e1"],0]')
     section = replace(reporter.caps.section(), ordered=reporter.ledger)
     caps = OrderedCaps(lambda: section, reporter.problems, lambda: reporter.now_s)
 
     async def scene() -> None:
         await caps.load_ordered()
         await caps.query_server()
-        assert await caps.order(None) == 1
         await caps.query_server()
-        assert '"e1"' in (reporter.ledger.remembered(ORDERED_EVENT) or "")
-        vtn.events.clear()
-        # A server may show its events incompletely once.
-        await caps.query_server()
-        assert '"e1"' in (reporter.ledger.remembered(ORDERED_EVENT) or "")
-        await caps.query_server()
-        assert '"e1"' not in (reporter.ledger.remembered(ORDERED_EVENT) or "")
-        assert await caps.order(None) == 0
+        assert caps.ahead() == ()
 
     asyncio.run(scene())
+    assert f'["e1",{END_S}]' in (reporter.ledger.remembered(ORDERED_EVENT) or "")
