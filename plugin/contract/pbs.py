@@ -45,7 +45,7 @@ class PbsContract:
     """The configuration of a PBS server, and of its scheduler.
 
     `user` asks the server, which is no manager or operator unless `may_order`. `hidden_jobs` is what hides the jobs of
-    others from it, with the remedy. `hidden_config` is the sched_config that it may not read, "" otherwise. `hooks` are
+    others from it, with the remedy. `hidden_config` is the sched_config that it cannot read, "" otherwise. `hooks` are
     the enabled ones, None if the server hides them. `failures` are what went wrong with our hooks and with
     reservations, with hints. `dead_schedulers` do not run. `reorder_problem` is why Torque's jobs do not change
     places, with a hint.
@@ -209,10 +209,16 @@ def _other_order(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
         yield Breach(f"sched_config orders jobs by {' and '.join(keys)}")
 
 
-@rule("sched_config", FAULT, "it may order jobs, so they keep their order", INSTALL_HINT, for_queue=True)
+@rule(
+    "sched_config",
+    FAULT,
+    "it may order jobs, so they keep their order; with a job_sort_formula the jobs of one user may change places",
+    INSTALL_HINT,
+    for_queue=True,
+)
 def _hidden_config(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
-    if contract.hidden_config and not contract.formula.site:
-        yield Breach(f"{contract.user.user} may not read {contract.hidden_config}")
+    if contract.hidden_config:
+        yield Breach(f"{contract.user.user} cannot read {contract.hidden_config}")
 
 
 @rule("offpeak_runjob", FAULT, "no job is deferred", INSTALL_HINT, for_queue=True)

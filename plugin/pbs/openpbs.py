@@ -482,7 +482,7 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         """
         config = self._read_sched_config()
         if parse_formula(server.attributes.get("job_sort_formula", "")).site:
-            return read_fair_share_entity(config or {})
+            return read_fair_share_entity(config)
         return EACH_JOB if config is None or order_keys(config) else ""
 
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:

@@ -13,6 +13,8 @@ from offpeak.plugin.scheduler.job import Job
 
 SCHED_CONFIG = Path("sched_priv", "sched_config")
 
+USER = "euser"
+"""The usual entity of fair share."""
 
 EACH_JOB = "each job"
 """In the place of an entity: no job is moved."""
@@ -33,9 +35,14 @@ def order_keys(sched_config: SchedConfig) -> tuple[str, ...]:
     return (*fair_share, "job_sort_key") if "job_sort_key" in sched_config else fair_share
 
 
-def read_fair_share_entity(sched_config: SchedConfig) -> str:
-    """Return by what the scheduler shares: euser, queue, Account_Name and so on; "" without fair share."""
-    entity = sched_config.get("fairshare_entity", ("euser",))[-1]
+def read_fair_share_entity(sched_config: SchedConfig | None) -> str:
+    """Return by what the scheduler shares: euser, queue, Account_Name and so on; "" without fair share.
+
+    It may share by users where its settings are not known.
+    """
+    if sched_config is None:
+        return USER
+    entity = sched_config.get("fairshare_entity", (USER,))[-1]
     return entity if is_ever_true(sched_config, "fair_share") else ""
 
 

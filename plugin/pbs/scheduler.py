@@ -287,13 +287,11 @@ class PbsScheduler(ABC):
         """Return the command that moves jobs and how that is known, and the contract with what the dialect adds."""
 
     def _read_sched_config(self) -> SchedConfig | None:
-        """Return the settings of the scheduler, {} without such a file, None where this user may not read it."""
+        """Return the settings of the scheduler, None if the file is not here, or this user cannot read it."""
         try:
             return parse_sched_config(self._sched_config().read_text(encoding="utf-8", errors="replace"))
-        except PermissionError:
-            return None
         except OSError:
-            return {}
+            return None
 
     def _run(self, commands: Sequence[Command]) -> str:
         """Run the commands until one fails; return its failure, "" if none fails."""
@@ -326,7 +324,7 @@ class PbsScheduler(ABC):
 
     def _share_entity(self, server: PbsServer) -> str:  # noqa: ARG002
         """Return the entity of fair share within which jobs may change places, "" for all jobs."""
-        return read_fair_share_entity(self._read_sched_config() or {})
+        return read_fair_share_entity(self._read_sched_config())
 
     @abstractmethod
     def _read_jobs(self, server: PbsServer) -> tuple[pbs_jobs.PbsJob, ...]:

@@ -56,9 +56,13 @@ class StandIn:
 
 @contextmanager
 def standin(kind: str, folder: Path, *, nodes: int = 3) -> Iterator[StandIn]:
-    """Run a server of that kind with idle nodes until the block ends; OpenPBS is set up for offpeak."""
+    """Run a server of that kind with idle nodes until the block ends.
+
+    OpenPBS is set up for offpeak, and its sched_config, which PBS_CONF_FILE leads to, orders no jobs.
+    """
     names = [f"node{number}" for number in range(1, nodes + 1)]
     pbs = new_pbs(kind, {name: SimNode(name, CPUS, features=("fast",)) for name in names})
+    before = {name: value for name, value in os.environ.items() if name == "PBS_CONF_FILE"}
     loop, ready, ended = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
 
     async def serve() -> None:
@@ -72,9 +76,16 @@ def standin(kind: str, folder: Path, *, nodes: int = 3) -> Iterator[StandIn]:
         ready.wait(300)
         running = StandIn(pbs, write_programs(folder, folder / "pbs.sock"), loop)
         if kind == OPENPBS:
+            (folder / "sched_priv").mkdir(exist_ok=True)
+            (folder / "sched_priv" / "sched_config").write_text("fair_share: false ALL\n")
+            (folder / "pbs.conf").write_text(f"PBS_HOME={folder}\n")
+            os.environ["PBS_CONF_FILE"] = f"{folder}/pbs.conf"
             installed(running, folder)
         yield running
     finally:
+        if kind == OPENPBS:
+            os.environ.pop("PBS_CONF_FILE", None)
+            os.environ.update(before)
         loop.call_soon_threadsafe(ended.set)
         thread.join(300)
         loop.close()

@@ -106,7 +106,8 @@ class PoweredPbs:
     @property
     def environment(self) -> dict[str, str]:
         kernels = {"NUMBA_CACHE_DIR": str(cache_base())}
-        return {"PATH": self.server.path, "LC_ALL": "C", "HOME": str(self.folder), **kernels}
+        conf = {"PBS_CONF_FILE": f"{self.folder}/pbs.conf"} if self.kind == OPENPBS else {}
+        return {"PATH": self.server.path, "LC_ALL": "C", "HOME": str(self.folder), **conf, **kernels}
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:

@@ -195,10 +195,25 @@ def test_a_sched_config_that_the_agent_may_not_read(server: Server, monkeypatch:
     (found,) = server.findings(PbsUser("root", "head")).values()
     (job,) = server.scheduler().view().jobs
     if server.kind == OPENPBS:
-        assert found.message.startswith(f"root may not read {config}: it may order jobs, so they keep their order")
+        assert found.message.startswith(f"root cannot read {config}: it may order jobs, so they keep their order")
         assert (found.hint, job.priority_class) == (INSTALL_HINT, f"0/0/{job.job_id}")
     else:
         assert "Permission denied" in found.message
+
+
+@pytest.mark.parametrize("kind", [OPENPBS])
+@pytest.mark.parametrize("formula", ["", "ncpus + offpeak_prio"])
+def test_jobs_of_two_users_change_no_places_without_a_sched_config_on_this_host(server: Server, formula: str) -> None:
+    server.config.unlink()
+    if formula:
+        server.qmgr(f'set server job_sort_formula = "{formula}"')
+    jobs = [server.running.run("qsub", "-l", "select=1:ncpus=8", user=user) for user in ("ann", "ann", "bob")]
+    found = server.findings()
+    classes = {job.job_id: job.priority_class for job in server.scheduler().view().jobs if job.job_id in jobs}
+    own = ("ann", "ann", "bob") if formula else jobs
+    assert [classes[job] for job in jobs] == [f"0/0/{entity}" for entity in own]
+    assert found["sched_config"].message.startswith(f"root cannot read {server.config}: it may order jobs")
+    server.running.run("qdel", *jobs)
 
 
 NODES = (
