@@ -73,13 +73,15 @@ class Qos(NamedTuple):
 class SiteLimits:
     """The licences of all jobs together, and the QOS, by name, if known; `preemption` says which jobs are stopped.
 
-    `priority` is the order of waiting jobs, None if it is not known.
+    `priority` is the order of waiting jobs, None if it is not known. `qos_problem` is why it is not known which QOS
+    preempt, "" if it is.
     """
 
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
     preemption: PreemptionRules = DEFAULT_PREEMPTION
     priority: "SitePriority | None" = None
+    qos_problem: str = ""
 
 
 class Limit(NamedTuple):

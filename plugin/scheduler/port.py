@@ -63,13 +63,17 @@ NO_LOAD = SchedulerLoad()
 
 @dataclass(frozen=True)
 class SchedulerView:
-    """All jobs, nodes and reservations of a scheduler at one instant (Unix seconds), and its load then."""
+    """All jobs, nodes and reservations of a scheduler at one instant (Unix seconds), and its load then.
+
+    `order_problem` is why the rights of jobs are not known, or are those of an earlier instant; "" if they are known.
+    """
 
     at_s: int
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
     reservations: tuple[Reservation, ...]
     load: SchedulerLoad = NO_LOAD
+    order_problem: str = ""
 
 
 def start_patience_s(cycle_s: int) -> int:

@@ -107,13 +107,15 @@ def _jobs_are_private() -> bool:
 
 
 def read_qos(*, mode: PreemptMode = PreemptMode.REQUEUE, timeout_s: float = SHORT_S) -> dict[str, Qos]:
-    """Return the QOS with their limits by name, none if slurmdbd hides them; `mode` is the cluster's PreemptMode."""
+    """Return the QOS with their limits by name; `mode` is the cluster's PreemptMode.
+
+    Raises CannotAskSlurm if sacctmgr fails, or lists none: Slurm's accounting has one at least.
+    """
     columns = f"format={','.join(QOS_COLUMNS)}"
-    try:
-        answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=timeout_s)
-    except CannotAskSlurm:
-        return {}
-    return parse_qos(answer.decode(errors="replace"), mode)
+    answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=timeout_s)
+    if found := parse_qos(answer.decode(errors="replace"), mode):
+        return found
+    raise CannotAskSlurm("sacctmgr: lists no QOS", hint="`sacctmgr show qos` as the agent's user must list them")
 
 
 def parse_qos(text: str, mode: PreemptMode = PreemptMode.REQUEUE) -> dict[str, Qos]:

@@ -148,23 +148,29 @@ def read_limits(config: bytes, *, timeout_s: float) -> SiteLimits:
         shown = ask("scontrol", "show", "licenses", "--oneliner", timeout_s=timeout_s)
     except CannotAskSlurm:
         shown = b""
-    priority = parse_priority(settings)
-    return SiteLimits(parse_licences(shown), _read_qos(settings, timeout_s), parse_preemption(settings), priority)
+    qos, problem = _read_qos(settings, timeout_s)
+    return SiteLimits(parse_licences(shown), qos, parse_preemption(settings), parse_priority(settings), problem)
 
 
-def _read_qos(config: Mapping[str, str], timeout_s: float) -> dict[str, Qos]:
-    """Return the QOS; AccountingStorageEnforce and PreemptType say whether they limit and preempt."""
+def _read_qos(config: Mapping[str, str], timeout_s: float) -> tuple[dict[str, Qos], str]:
+    """Return the QOS, and why it is not known which of them preempt.
+
+    AccountingStorageEnforce and PreemptType say whether they limit and preempt.
+    """
     limits = "limits" in config.get("AccountingStorageEnforce", "").lower().split(",")
     preempts = config.get("PreemptType") == PREEMPT_BY_QOS
     if not limits and not preempts and not config.get("AccountingStorageType", "").endswith("slurmdbd"):
-        return {}
-    found = read_qos(mode=parse_preempt_mode(config.get("PreemptMode", "")), timeout_s=timeout_s)
+        return {}, ""
+    try:
+        found = read_qos(mode=parse_preempt_mode(config.get("PreemptMode", "")), timeout_s=timeout_s)
+    except CannotAskSlurm as problem:
+        return {}, f"{problem}; {problem.hint}" if preempts else ""
     if not preempts:
         default = PreemptMode.REQUEUE
         found = {name: each._replace(preempts=frozenset(), preempt_mode=default) for name, each in found.items()}
     if not limits:
         found = {name: each._replace(group=ANY_AMOUNT, per_user=ANY_AMOUNT) for name, each in found.items()}
-    return found
+    return found, ""
 
 
 def parse_preemption(config: Mapping[str, str]) -> PreemptionRules:

@@ -168,6 +168,15 @@ def with_factors(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
     return tuple(found)
 
 
+def keep_unlisted(jobs: tuple[Job, ...], text: bytes, now_s: int) -> tuple[Job, ...]:
+    """Return the jobs; those that sprio's answer does not list are alone in a class, so that they keep their place."""
+    listed = set(_LISTED.findall(text.decode(errors="replace")))
+    return tuple(
+        job._replace(priority_class=job.job_id) if job.is_waiting(now_s) and job.job_id not in listed else job
+        for job in jobs
+    )
+
+
 def job_of(record: str) -> Job | None:
     """Return the job of one record, None if it is cut off."""
     row = record.split(SEPARATOR, len(SQUEUE_COLUMNS) - 1)

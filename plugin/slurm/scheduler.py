@@ -48,6 +48,7 @@ from offpeak.plugin.slurm.jobs import (
     FACTORS_ARGUMENTS,
     jobs_of_json,
     jobs_of_text,
+    keep_unlisted,
     parse_task_limits,
     squeue_arguments,
     with_factors,
@@ -70,6 +71,10 @@ if TYPE_CHECKING:
 
 LIMITS_LAST_S = 600.0
 """Limits of arrays, licences and QOS are read less often than jobs and slurm.conf."""
+RIGHTS_LAST_S, QOS_AGAIN_S = 900.0, 60.0
+"""So long the QOS and factors count that were last known, where sacctmgr or sprio fails; then no job changes places.
+
+sacctmgr is then run again after QOS_AGAIN_S."""
 
 SQUEUE_JSON_ARGUMENTS = ("--all", "--local", "--states=all", "--json")
 # From this version on scontrol prints JSON too, and sinfo's JSON no longer has single nodes.
@@ -119,7 +124,8 @@ class SlurmScheduler:
         self._scontrol = ScontrolOptions(settings.command or (), self._timeout_s)
         self._traits: SchedulerTraits | None = None
         self._rights: SlurmRights | None = None
-        self._limits, self._limits_s = SiteLimits(), float("-inf")
+        self._limits, self._limits_s, self._qos_s = SiteLimits(), float("-inf"), float("-inf")
+        self._factors, self._factors_s = b"", float("-inf")
         self._reasons = ClosedReasons()
 
     def traits(self) -> SchedulerTraits:
@@ -128,8 +134,13 @@ class SlurmScheduler:
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
         rights, now_s = read_rights(parse_config(config), timeout_s=self._timeout_s), self._clock()
-        if not 0 <= now_s - self._limits_s < LIMITS_LAST_S:
-            self._limits, self._limits_s = read_limits(config, timeout_s=self._timeout_s), now_s
+        if not 0 <= now_s - self._limits_s < (QOS_AGAIN_S if self._limits.qos_problem else LIMITS_LAST_S):
+            limits = read_limits(config, timeout_s=self._timeout_s)
+            if not limits.qos_problem:
+                self._qos_s = now_s
+            elif 0 <= now_s - self._qos_s < RIGHTS_LAST_S:
+                limits = replace(limits, qos=self._limits.qos)
+            self._limits, self._limits_s = limits, now_s
         self._rights = rights
         self._traits = replace(traits_of_text(config, partitions, rights), limits=self._limits)
         return self._traits
@@ -140,12 +151,17 @@ class SlurmScheduler:
         snapshot = self._read_all()
         rights = self._rights or current_rights(self._timeout_s)
         rights.require_all_jobs()
+        jobs, problem = snapshot.jobs, self._limits.qos_problem
         if self._traits and self._traits.ranking is Ranking.OFFSET:
-            snapshot = snapshot._replace(jobs=self._with_factors(snapshot.jobs))
+            jobs, factors_problem = self._with_factors(jobs, at_s)
+            problem = "; ".join(filter(None, (problem, factors_problem)))
+        if self._limits.qos_problem and not self._limits.qos:
+            jobs = keep_unlisted(jobs, b"", at_s)
+        snapshot = snapshot._replace(jobs=jobs)
         nodes = self._reasons.restore(snapshot.nodes)
         snapshot = snapshot._replace(nodes=with_suspended_jobs(nodes, snapshot.jobs))
         shared_user = rights.user if rights.is_daemons else ""
-        return SchedulerView(at_s, *snapshot, read_load(shared_user, timeout_s=self._timeout_s))
+        return SchedulerView(at_s, *snapshot, read_load(shared_user, timeout_s=self._timeout_s), problem)
 
     def _read_all(self) -> SlurmSnapshot:
         """Return the snapshot. What PrivateData makes Slurm refuse is an error that says what to grant."""
@@ -163,14 +179,24 @@ class SlurmScheduler:
                 raise
             raise CannotAskSlurm(f"{problem}: {rights.hidden_data}", hint=rights.hint) from None
 
-    def _with_factors(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        """Return the jobs with the factors of their priorities; without them if Slurm computes none any more."""
+    def _with_factors(self, jobs: tuple[Job, ...], now_s: int) -> tuple[tuple[Job, ...], str]:
+        """Return the jobs with the factors of their priorities, and why these are not those of now.
+
+        Then those last known count. A job without any keeps its place.
+        """
         try:
-            return with_factors(jobs, ask("sprio", *FACTORS_ARGUMENTS, timeout_s=self._timeout_s))
+            answer = ask("sprio", *FACTORS_ARGUMENTS, timeout_s=self._timeout_s)
         except SlurmIsSilent:
             raise
-        except CannotAskSlurm:
-            return jobs
+        except CannotAskSlurm as problem:
+            why = f"{problem}; {problem.hint}"
+        else:
+            if answer.strip() or not any(job.plain and job.is_waiting(now_s) for job in jobs):
+                self._factors, self._factors_s = answer, now_s
+                return with_factors(jobs, answer), ""
+            why = "sprio: lists none of the waiting jobs; `sprio` as the agent's user must list them"
+        known = self._factors if 0 <= now_s - self._factors_s < RIGHTS_LAST_S else b""
+        return keep_unlisted(with_factors(jobs, known), known, now_s), why
 
     def find_uses(self, nodes: Sequence[str]) -> NodeUses:
         """Return why each of these nodes is not free, "" if it is."""

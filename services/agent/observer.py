@@ -215,7 +215,7 @@ class WeatherLoop(Loop):
 
 TRAITS_LAST_S = 60.0
 """So soon an admin's change of the configuration counts, such as a node that is excluded from power saving."""
-SCHEDULER = "scheduler"
+SCHEDULER, ORDER = "scheduler", "order of jobs"
 """The subject of its problems in the log."""
 RECENT_S = 900.0
 """So long a view tells which jobs run if the scheduler does not answer, as a node keeps a cap without the agent."""
@@ -318,6 +318,7 @@ class Observer:
                 return None
             self.problem = None
             self._problem_log.report(SCHEDULER, None)
+            self._problem_log.report(ORDER, self.latest.order_problem or None)
             self._requested_s, self.begun_s, at_s = requested_s, begun_s, time.monotonic()
             per_s = self.traits.requests_per_s if self.traits else None
             self.pace = after_reading(self.pace, self.latest.load, at_s=at_s, took_s=at_s - begun_s, per_s=per_s)

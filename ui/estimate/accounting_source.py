@@ -90,7 +90,10 @@ def site_cluster(settings: Settings, features: Collection[str] | None = None) ->
     if scheduler_name(settings) != SLURM:
         return cluster
     # QOS that neither limit nor preempt have names that the log knows, and priorities.
-    qos = cluster.qos or {name: Qos(name, priority=each.priority) for name, each in read_qos().items()}
+    try:
+        qos = cluster.qos or {name: Qos(name, priority=each.priority) for name, each in read_qos().items()}
+    except SchedulerError:
+        qos = {}
     return replace(cluster, qos=qos, priority=read_priority())
 
 

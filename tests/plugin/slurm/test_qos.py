@@ -39,9 +39,13 @@ def test_an_answer_without_qos_names_none(text: str) -> None:
     assert parse_qos(text) == {}
 
 
-def test_without_accounting_no_qos_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: str, **__: float) -> bytes:
-        raise CannotAskSlurm("You are not running a supported accounting_storage plugin", hint="")
+@pytest.mark.parametrize("answer", [b"", CannotAskSlurm("sacctmgr: refused", hint="")])
+def test_an_answer_without_qos_is_no_table(monkeypatch: pytest.MonkeyPatch, answer: bytes | CannotAskSlurm) -> None:
+    def ask(*_: str, **__: float) -> bytes:
+        if isinstance(answer, CannotAskSlurm):
+            raise answer
+        return answer
 
-    monkeypatch.setattr(accounting, "ask", refuse)
-    assert read_qos() == {}
+    monkeypatch.setattr(accounting, "ask", ask)
+    with pytest.raises(CannotAskSlurm):
+        read_qos()
