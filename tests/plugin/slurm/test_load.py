@@ -125,4 +125,5 @@ def test_nodes_that_go_down_share_their_requests_and_ends_of_jobs_cost_none(basi
     reading, closing, look = (after - before for before, after in pairwise(counted))
     assert reading == Counter({jobs: 1, nodes: 1, partitions: 2})
     assert closing == Counter({nodes: 1, partitions: 1, update: 1})
-    assert look == Counter({jobs: 1, nodes: 1, partitions: 2})
+    # The list of all jobs, that of the jobs of these nodes, and the nodes.
+    assert look == Counter({jobs: 2, nodes: 2, partitions: 3})
