@@ -400,7 +400,9 @@ class WaitingJobs:
             band = bands.get(other.job.job_id)
             if band is None:
                 # Of another group: the values of the window may stay in place, and another job have the larger one.
-                is_crossed = any(at in over and not self._are_equals(window, other, by) for *_, over, by in moves)
+                is_crossed = any(
+                    at in over and not self._have_equal_rights(window, other, by) for *_, over, by in moves
+                )
             else:
                 is_crossed = any(at in risen and bands[by.job.job_id] != band for risen, *_, by in moves)
             # A larger number puts a job behind others of the same priority, over which it may have a right.
@@ -410,7 +412,7 @@ class WaitingJobs:
                 return sum(site_place(position) < site_place(other) for position in window.jobs)
         return None
 
-    def _are_equals(self, window: GroupWindow, other: QueuePosition, own: QueuePosition) -> bool:
+    def _have_equal_rights(self, window: GroupWindow, other: QueuePosition, own: QueuePosition) -> bool:
         """Whether a job of the window and one of another group have the same rights, within the width of a band."""
         rights = {
             (right_of(self.facts.cluster, qos=each.job.qos, reservation=each.job.reservation), each.job.priority_class)
